@@ -23,7 +23,8 @@ import (
 //
 // Where the server states how many requests remain, the rate follows that instead, unless
 // answers take too long or the stated policy is of few requests. A client that the server
-// counts alone keeps to a stated policy by a log of its own starts.
+// counts alone keeps to a stated policy by a log of its own starts. If a server has several limits and
+// states in each answer the one that binds, each is paced, up to three.
 //
 // Requests may differ in Cost: after one that costs twice the mean the next waits twice as
 // long. The server's numbers are divided by the mean cost.
@@ -70,6 +71,7 @@ type Adaptive struct {
 	paced    time.Duration // next, without the wait for the answer to that request
 	nextRate float64       // requests a second when next was set; zero: unpaced
 
+	turns   turns
 	level   level
 	share   share
 	heard   heard
@@ -94,11 +96,8 @@ const (
 
 var _ Controller = (*Adaptive)(nil)
 
-// Wait returns the time until r may start. Before the first throttled answer nothing is paced,
-// but the number in flight begins with one and grows with time and each request served: of ten
-// workers that wake together on an exhausted quota one is refused where answers take 0.3 s, and
-// five where they take 0.9 s.
-func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
+// wait does what Wait does, for one of the limits.
+func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
 	}
@@ -138,8 +137,8 @@ func (a *Adaptive) room(s float64) float64 {
 	return a.last + min(patience, 4*a.rtt)
 }
 
-// Start records that r starts now, and takes its turn of the rate.
-func (a *Adaptive) Start(now time.Time, r Request) {
+// start does what Start does, for one of the limits.
+func (a *Adaptive) start(now time.Time, r Request) {
 	if !a.began {
 		a.begin(now)
 	}
@@ -213,9 +212,8 @@ func (a *Adaptive) giveBack(cost int64) {
 	a.undo.valid = false
 }
 
-// Observe learns from o. It returns a rest only for a refusal that is of this call alone, as the rate
-// paces all other retries.
-func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
+// ended does what Observe does, for one of the limits.
+func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
 	rest = a.setApart(&o)

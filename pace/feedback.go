@@ -88,6 +88,7 @@ func (a *Adaptive) Learn(now time.Time, o Outcome) {
 	if !a.began {
 		a.begin(now)
 	}
+	a = a.turn(now, o)
 	a.excuse(now.Sub(a.epoch).Seconds(), &o)
 	a.learn(now, o)
 }

@@ -112,6 +112,7 @@ func (h *heard) note(now time.Time, o Outcome) {
 
 // Why describes what paces requests now, in the unit of their costs.
 func (a *Adaptive) Why(now time.Time) Why {
+	a = a.slowest(now)
 	w := Why{Rate: a.nextRate * a.costs.unit(), Source: a.source(), Throttled: a.heard.throttled, Limit: a.heard.limit, Remaining: a.heard.remaining}
 	if until := a.epoch.Add(seconds(a.block)); a.began && until.After(now) {
 		w.Until = until

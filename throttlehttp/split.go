@@ -27,7 +27,6 @@ type splits struct {
 	mu          sync.Mutex
 	now, before map[string][]throttle.Need
 	closed      map[string]time.Time // until when the server refuses a scope, as it said last
-	turns       map[string]*turns    // of each scope
 	salt        [16]byte             // zero: none yet
 }
 
@@ -121,7 +120,6 @@ const (
 	partOfRoute = "/"
 	partOfUser  = "@"
 	partOfUnit  = "#"
-	partOfLimit = "=" // one of several limits that are told in turn
 )
 
 // options returns the context of the request with all scopes that it is subject
@@ -165,7 +163,7 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		c.learnt() // from answers to other requests meanwhile: the retry is subject to that too
 	}
 	name, replaces := c.about(r)
-	if name = c.turn(r, name); name != "" {
+	if name != "" {
 		n := throttle.Need{Scope: name}
 		scopes = append(scopes, throttle.ScopeResult{Need: n, Report: report})
 		own.Hints = pace.Hints{}

@@ -9,55 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/internal/bubble"
-	"github.com/throttle-go/throttle/pace"
 )
-
-func TestTurns(t *testing.T) {
-	a, b, c, d, e := of(10, time.Second), of(5000, time.Hour), of(100, 0), of(7, 0), of(8, 0)
-	for name, x := range map[string]struct {
-		told []stated
-		want string // of each: m of the main limit, o of another, c changed
-	}{
-		"one":                                   {[]stated{a, a, a}, "mmm"},
-		"one whose window is left out at times": {[]stated{of(10, 0), a, of(10, 0), a}, "mmmm"},
-		"two in turn":                           {[]stated{a, b, a, b, b, a}, "momoom"},
-		"three in turn":                         {[]stated{a, b, c, a, b, c}, "moomoo"},
-		"one that changes in each answer":       {[]stated{a, b, c, d, e, a, b}, "mooocmm"},
-	} {
-		var all turns
-		got := ""
-		for i, s := range x.told {
-			another, changed := all.another(s, t0.Add(time.Duration(i)*time.Second))
-			got += map[[2]bool]string{{false, false}: "m", {true, false}: "o", {false, true}: "c"}[[2]bool{another, changed}]
-		}
-		if got != x.want {
-			t.Errorf("%s: %s, want %s", name, got, x.want)
-		}
-	}
-}
-
-// A limit that was changed takes the place of the old one when that has not come back.
-func TestTurnsOfALimitThatWasChanged(t *testing.T) {
-	var all turns
-	all.another(of(10, time.Second), t0)
-	for i := range changedAfter {
-		another, changed := all.another(of(20, time.Second), t0.Add(time.Duration(i)*time.Second))
-		if last := i == changedAfter-1; another == last || changed != last {
-			t.Errorf("answer %d: another %v, changed %v", i+1, another, changed)
-		}
-	}
-	if another, _ := all.another(of(20, time.Second), t0.Add(time.Minute)); another {
-		t.Error("the limit that took the place is another still")
-	}
-}
-
-func of(n int64, per time.Duration) stated {
-	s := stated{limit: pace.Some(n)}
-	if per > 0 {
-		s.window = pace.Some(per)
-	}
-	return s
-}
 
 // A server has two windows, and tells in each answer of the one of which the smaller part is left. A
 // job is done at the speed of the tighter one, and hardly a request is refused: what remains of
