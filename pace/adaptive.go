@@ -106,7 +106,8 @@ func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 	case !a.on && !a.level.on:
 		next = max(next, seconds(a.unpaced(at.Seconds())))
 	case r.Place > 1 && a.nextRate > 0:
-		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval(), float64(a.heard.limit.V)/a.costs.unit()))
+		k := float64(r.Place - 1)
+		ahead = seconds(min(a.level.beyond(at.Seconds(), k, a.interval(), float64(a.heard.limit.V)/a.costs.unit()), a.level.atOnce(at.Seconds(), a.rtt, k, a.flying)))
 	}
 	if r.Place == 0 {
 		return next - at
@@ -177,7 +178,7 @@ func (a *Adaptive) rested(s float64, r Request, even float64) {
 	a.idle += idle
 	l.grownAt += idle // it may lie ahead of s, as an answer may have counted part of it meanwhile
 	l.freeStart = since > next
-	l.meanGap += (even - l.meanGap) / 16
+	l.meanGap += (min(even, s-a.startAt) - l.meanGap) / 16
 	a.startAt = s
 }
 
@@ -344,6 +345,16 @@ func (a *Adaptive) interval() float64 {
 		}
 	}
 	return 1 / rate
+}
+
+// atOnce returns the seconds in which a client alone would start k requests of what remains, if an
+// answer just said that as many remain: so soon they may start, whatever the rate is now. Else it
+// is endless.
+func (l *level) atOnce(s, rtt, k float64, flying int) float64 {
+	if left := l.shown - float64(flying); l.r > 0 && l.seenAt > 0 && s-l.seenAt <= max(rush, 4*rtt) && k <= left {
+		return rush * k / left
+	}
+	return math.Inf(1)
 }
 
 // settle sets the instant of the next start, which holds until the next event.

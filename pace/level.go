@@ -279,7 +279,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	l.swing = max(l.swing*min(1, rushTrips*a.rtt/swingMemory), min(l.swing, firstSwing))
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.cutDepth()
 	a.last = s
-	l.meanGap = 1 / l.rate(s, a.flying)
+	l.meanGap = 1 / l.theta
 }
 
 // awayFrom leaves a long row of refusals to the law by refusals, which asks whether the server

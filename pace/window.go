@@ -255,9 +255,10 @@ func (l *level) hidden(s, sent float64, o Outcome) bool {
 }
 
 // beyond returns how many seconds after the next start the k-th start after it comes, for
-// forecasts. They are interval apart while the window has any left. Later ones are in the
-// windows after it, of each this client's part of the most that remained, or of the stated limit,
-// in requests, if more; zero: none is stated.
+// forecasts. They are interval apart while the window has any left. Later ones are at the start of
+// the windows after it, each of the most that remained, or of the stated limit, in requests, if
+// more; zero: none is stated. Other clients may take part of it, but are not known well enough to
+// turn calls away.
 func (l *level) beyond(s, k, interval, limit float64) float64 {
 	long := l.length
 	if long == 0 {
@@ -275,11 +276,8 @@ func (l *level) beyond(s, k, interval, limit float64) float64 {
 	if l.ended == 0 && max(l.full, limit) == 0 { // how many the next window has is not known
 		return left
 	}
-	each := max(l.most, l.full+1, limit, 1) / max(1, l.peers)
-	if l.burst || l.alone() {
-		return left + math.Floor(k/each)*long
-	}
-	return left + k*long/each
+	each := max(l.most, l.full+1, limit, 1)
+	return left + math.Floor(k/each)*long
 }
 
 // doubtful reports whether the last request of this window waits for its last quarter, after
