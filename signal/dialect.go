@@ -37,7 +37,7 @@ type spec struct {
 	Drafts bool
 	Scope  string
 	// First says that the first of the drafts and Limits that says something
-	// is all that is read.
+	// is all that is read, with those Limits that are Beside.
 	First  bool
 	Limits []limits
 	// Waits are where a wait may stand, first come first. If nil, Retry-After.
@@ -55,6 +55,8 @@ type spec struct {
 type limits struct {
 	// Name is that of the policy; NameFrom a field that holds it.
 	Name, NameFrom string
+	// Beside says to read it though First has found another before it.
+	Beside bool
 	// Unit is what is counted. If empty, requests. Zero is what is counted where the
 	// limit is stated as 0, if that is something else; its reset is not read.
 	Unit, Zero string

@@ -51,13 +51,60 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 			r.note("default", "limit %d in %v, as the vendor documents", l.Max, p.Window.V)
 		}
 	}
-	if r.knows(p) {
+	if r.knows(p) || p.Name == "" && r.fill(p, by) {
 		return true
 	}
 	if l.Refills && p.Remaining.OK {
 		r.refills(&p, by)
 	}
 	r.take(l, p, by)
+	return true
+}
+
+// knows reports whether a policy of that name has been read: some servers tell
+// of the same limit twice.
+func (r *reader) knows(p Policy) bool {
+	if p.Name == "" {
+		return false
+	}
+	if r.policies == 1 && r.one.Name == p.Name && r.one.Unit == p.Unit {
+		return true
+	}
+	for _, q := range r.Policies {
+		if q.Name == p.Name && q.Unit == p.Unit {
+			return true
+		}
+	}
+	return false
+}
+
+// fill gives the reset of p, which has no name, to the policy of a name and a window that it
+// tells again, as Kong does, and reports whether there is one. Of several it is the shortest that
+// lasts until then.
+func (r *reader) fill(p Policy, by string) bool {
+	if !p.Limit.OK || !p.Remaining.OK || !p.Reset.OK {
+		return false
+	}
+	tells := func(q *Policy) bool {
+		return q.Name != "" && q.Limit == p.Limit && q.Remaining == p.Remaining && q.Unit == p.Unit &&
+			!q.Reset.OK && q.Window.V >= p.Reset.V
+	}
+	var is *Policy
+	if r.policies == 1 && tells(&r.one) {
+		is = &r.one
+	}
+	for i := range r.Policies {
+		if q := &r.Policies[i]; tells(q) && (is == nil || q.Window.V < is.Window.V) {
+			is = q
+		}
+	}
+	if is == nil {
+		return false
+	}
+	if is.Reset = p.Reset; is.isEmpty() {
+		r.exhausted(is.Reset, by)
+	}
+	r.bind(*is)
 	return true
 }
 

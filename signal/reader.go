@@ -208,10 +208,16 @@ func (r *reader) readLimits() {
 			return
 		}
 	}
+	found := false
 	for i := range r.d.spec.Limits {
-		if r.readLimit(&r.d.spec.Limits[i], policies) && r.d.spec.First {
-			return
+		switch l := &r.d.spec.Limits[i]; {
+		case found && r.d.spec.First && !l.Beside:
+		case r.readLimit(l, policies):
+			found = true
 		}
+	}
+	if found && r.d.spec.First {
+		return
 	}
 	if r.policies == 0 && !r.d.spec.Drafts {
 		policies = r.readPolicies()
@@ -258,23 +264,6 @@ func (p *Policy) patience() pace.Opt[time.Duration] {
 		return pace.Opt[time.Duration]{}
 	}
 	return pace.Some(min(p.Window.V/24, FallbackAfter))
-}
-
-// knows reports whether a policy of that name has been read: some servers tell
-// of the same limit twice.
-func (r *reader) knows(p Policy) bool {
-	if p.Name == "" {
-		return false
-	}
-	if r.policies == 1 && r.one.Name == p.Name && r.one.Unit == p.Unit {
-		return true
-	}
-	for _, q := range r.Policies {
-		if q.Name == p.Name && q.Unit == p.Unit {
-			return true
-		}
-	}
-	return false
 }
 
 // exhausted notes that nothing is left until a reset.

@@ -8,16 +8,38 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
+// shape is an answer, and what is read of it.
+type shape struct {
+	dialect string
+	status  int
+	fields  string
+	body    string
+	want    []string // lines of tell
+	not     string   // is in none
+}
+
+func (c shape) check(t *testing.T) {
+	t.Helper()
+	d, ok := Named(c.dialect)
+	if !ok {
+		t.Fatalf("no dialect %s", c.dialect)
+	}
+	r := d.Read(c.status, lines(c.fields), []byte(c.body), t0)
+	got := tell(r)
+	for _, want := range c.want {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("%s %d %s %s: reads\n%swant the line\n%s", c.dialect, c.status, c.fields, c.body, got, want)
+		}
+	}
+	if c.not != "" && strings.Contains(got, c.not) {
+		t.Errorf("%s %d %s %s: reads\n%swant no %q", c.dialect, c.status, c.fields, c.body, got, c.not)
+	}
+	checkBounds(t, c.fields, r)
+}
+
 // TestShapes: fields with several numbers in them, and what other fields add.
 func TestShapes(t *testing.T) {
-	for _, c := range []struct {
-		dialect string
-		status  int
-		fields  string
-		body    string
-		want    []string // lines of tell
-		not     string   // is in none
-	}{
+	for _, c := range []shape{
 		{"salesforce", 200, "Sforce-Limit-Info: api-usage=18/5000; per-app-api-usage=17/250(appName=x)", "", []string{"limit        requests remaining=4982 limit=5000 window=24h0m0s"}, "policy"},
 		{"salesforce", 200, "Sforce-Limit-Info: api-usage", "", []string{"verdict      served"}, "limit"},
 		{"shopify", 200, "X-Shopify-Shop-Api-Call-Limit: 45/40", "", []string{"limit        requests remaining=0 limit=40"}, "wait"},
@@ -53,21 +75,35 @@ func TestShapes(t *testing.T) {
 		{"stripe", 200, "Stripe-Rate-Limited-Reason: global-rate", "", []string{"verdict      served"}, "scope"},
 		{"general", 200, `RateLimit: "a";r=5;pk=:YQ==:`, "", []string{"policy       a requests remaining=5 partition=YQ=="}, ""},
 	} {
-		d, ok := Named(c.dialect)
-		if !ok {
-			t.Fatalf("no dialect %s", c.dialect)
-		}
-		r := d.Read(c.status, lines(c.fields), []byte(c.body), t0)
-		got := tell(r)
-		for _, want := range c.want {
-			if !strings.Contains(got, want+"\n") {
-				t.Errorf("%s %d %s %s: reads\n%swant the line\n%s", c.dialect, c.status, c.fields, c.body, got, want)
-			}
-		}
-		if c.not != "" && strings.Contains(got, c.not) {
-			t.Errorf("%s %d %s %s: reads\n%swant no %q", c.dialect, c.status, c.fields, c.body, got, c.not)
-		}
-		checkBounds(t, c.fields, r)
+		c.check(t)
+	}
+}
+
+// TestLimitsBesideOthers: fields that are named after their windows, or after throttlers.
+func TestLimitsBesideOthers(t *testing.T) {
+	for _, c := range []shape{
+		{
+			"general", 200, "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit-Hour: 10\nX-RateLimit-Remaining-Hour: 9\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 47", "",
+			[]string{"policy       minute requests remaining=9 limit=10 window=1m0s reset=47s", "policy       hour requests remaining=9 limit=10 window=1h0m0s"},
+			"policy       requests",
+		},
+		{
+			"kong", 200, "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit-Hour: 10\nX-RateLimit-Remaining-Hour: 9\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 1847", "",
+			[]string{"policy       hour requests remaining=9 limit=10 window=1h0m0s reset=30m47s"},
+			"policy       requests",
+		},
+		{
+			"general", 200, "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9\nRateLimit-Limit: 5\nRateLimit-Remaining: 3\nRateLimit-Reset: 1", "",
+			[]string{"policy       minute requests remaining=9 limit=10 window=1m0s", "policy       requests remaining=3 limit=5 reset=1s"},
+			"minute requests remaining=9 limit=10 window=1m0s reset",
+		},
+		{
+			"general", 429, "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1\nX-RateLimit-Limit-Long: 100\nX-RateLimit-Remaining-Long: 0\nX-RateLimit-Reset-Long: 33\nRetry-After-Long: 33\nX-Rate-Limit-Remaining: 8", "",
+			[]string{"wait         33s", "policy       requests remaining=9 limit=10 reset=1s", "policy       long requests remaining=0 limit=100 reset=33s"},
+			"remaining=8",
+		},
+	} {
+		c.check(t)
 	}
 }
 
