@@ -41,10 +41,7 @@ func TestFaultSentinelBackSoak(t *testing.T) {
 	soak(t)
 	t.Parallel()
 	w := rig.Sentinel(t, 3)
-	f := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: w.Name, SentinelAddrs: w.Addrs(), ContextTimeoutEnabled: true,
-		DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick, DialerRetries: 1,
-	})
+	f := redis.NewFailoverClient(clients.GoRedisFailoverOptions(w.Name, w.Addrs()...))
 	t.Cleanup(func() { f.Close() })
 	const overlap = 8 * time.Second
 	s := &throttleredis.Store{Do: clients.GoRedis(f), Overlap: overlap}

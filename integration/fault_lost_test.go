@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,17 +74,36 @@ func drain(t *testing.T, s store.Store, key string, l limit.Limit, made *calls) 
 	}
 }
 
-// TestFaultSentinel: sentinels replace a primary that was killed.
+// leaveFrozen freezes the sentinel that the client of s asks, and cuts its connections to
+// the primary, before each of which it asks one: it takes another.
+func leaveFrozen(t *testing.T, w *rig.Watched, s store.Store) {
+	t.Helper()
+	primary := w.Primary(t)
+	for _, one := range w.Sentinels {
+		if !strings.Contains(one.Must(t, "CLIENT", "LIST", "TYPE", "pubsub"), " sub=") {
+			continue
+		}
+		one.Freeze()
+		primary.Must(t, "CLIENT", "KILL", "TYPE", "normal")
+		frozen := time.Now()
+		back(t, s)
+		t.Logf("another sentinel after %v", time.Since(frozen))
+		one.Thaw()
+		return
+	}
+	t.Fatal("the client listens to no sentinel")
+}
+
+// TestFaultSentinel: sentinels replace a primary that was killed, after one of them was
+// frozen.
 func TestFaultSentinel(t *testing.T) {
 	t.Parallel()
 	w := rig.Sentinel(t, 3)
-	c := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: w.Name, SentinelAddrs: w.Addrs(), ContextTimeoutEnabled: true,
-		DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick, DialerRetries: 1,
-	})
+	c := redis.NewFailoverClient(clients.GoRedisFailoverOptions(w.Name, w.Addrs()...))
 	t.Cleanup(func() { c.Close() })
 	s := &throttleredis.Store{Do: clients.GoRedis(c), Overlap: overlap}
 	back(t, s)
+	leaveFrozen(t, w, s)
 	l := load{store: s, keys: []string{"watched"}, limit: perMinute, callers: 4, deadline: tight}
 	var killed, elected time.Time
 	got := l.run(t, func() {

@@ -49,3 +49,20 @@ func GoRedisClusterOptions(addrs ...string) *redis.ClusterOptions {
 		DialerRetries:              1,
 	}
 }
+
+// GoRedisFailoverOptions returns the options for the master that sentinels know by
+// a name. The client asks a sentinel while it connects to the master, and would stay
+// with one that does not answer, as long as that is so, if DialTimeout were not
+// above twice ReadTimeout for each of its tries, of which MaxRetries leaves one.
+func GoRedisFailoverOptions(master string, sentinels ...string) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName:            master,
+		SentinelAddrs:         sentinels,
+		ContextTimeoutEnabled: true,
+		DialTimeout:           time.Second,
+		ReadTimeout:           200 * time.Millisecond,
+		WriteTimeout:          200 * time.Millisecond,
+		DialerRetries:         1,
+		MaxRetries:            -1,
+	}
+}

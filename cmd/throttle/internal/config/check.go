@@ -56,8 +56,8 @@ func (f *files) check(all []Named, c *File) {
 // Remote reports whether the store is in a network.
 func (s *Store) Remote() bool { return s != nil && !strings.HasPrefix(string(s.URL), "memory:") }
 
-// defaultDeadline is that of a store whose file says none.
-const defaultDeadline = 20 * time.Millisecond
+// DefaultDeadline is that of a store whose file says none.
+const DefaultDeadline = 20 * time.Millisecond
 
 func (f *files) checkStore(s *Store) {
 	if f.has("store.snapshot_every") && s.Snapshot == "" {
@@ -70,7 +70,7 @@ func (f *files) checkStore(s *Store) {
 		if s.Create && !strings.HasPrefix(string(s.URL), "postgres") {
 			f.refuse("store.create", "is for PostgreSQL; this store has no tables")
 		}
-		if least := 2 * cmp.Or(s.Deadline, defaultDeadline); s.Lease > 0 && s.Lease < least {
+		if least := 2 * cmp.Or(s.Deadline, DefaultDeadline); s.Lease > 0 && s.Lease < least {
 			f.refuse("store.lease", "must be at least %v, twice the deadline: tokens of an answer that comes later than they may be used are lost", least)
 		}
 		return

@@ -341,10 +341,13 @@ func networksOf(name, text string) (all rules.Networks, err error) {
 	return all, nil
 }
 
+// deadline is that of a decision by a store in the network.
+const deadline = 50 * time.Millisecond
+
 // open opens the store, behind a circuit breaker if it is remote.
 func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, error) {
 	s, err := stores.Open(ctx, stores.URL(o.store, "memory:"), stores.Options{
-		Command: "gateway", Given: stores.Given(o.store), Timeout: 5 * time.Second, InProcess: true,
+		Command: "gateway", Given: stores.Given(o.store), Timeout: 5 * time.Second, Deadline: deadline, InProcess: true,
 	})
 	switch {
 	case err != nil || !s.Remote:
@@ -353,7 +356,7 @@ func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, er
 		s.Close()
 		return nil, usage.Errorf("gateway: %s: slots puts the keys of several -limit in different slots of Redis, which it cannot decide together; leave slots out", stores.Given(o.store))
 	}
-	g := &store.Guard{Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond}
+	g := &store.Guard{Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: deadline}
 	absence := &stores.Absence{Log: log, Name: s.Name, Away: o.awayWord, Guard: g, Finder: s.Finder()}
 	g.OnState = absence.OnState
 	s.Store = g

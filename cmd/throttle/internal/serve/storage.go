@@ -67,7 +67,10 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	if s == nil {
 		s = &config.Store{URL: "memory:"}
 	}
-	o := stores.Options{Command: "serve", Timeout: createWithin, InProcess: true, Create: s.Create}
+	o := stores.Options{
+		Command: "serve", Timeout: createWithin, Deadline: cmp.Or(s.Deadline, config.DefaultDeadline),
+		InProcess: true, Create: s.Create,
+	}
 	named, err := stores.Open(ctx, string(s.URL), o)
 	if failed := exit.Failure(""); errors.As(err, &failed) { // it is away, or may not create its table
 		log.Error("the store is not there; going on without it", "err", err)

@@ -5,7 +5,6 @@ package stores
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -34,6 +31,9 @@ type Options struct {
 	Given string
 	// Timeout bounds each call.
 	Timeout time.Duration
+	// Deadline is that of a decision, where a Guard is before the store: a connection to
+	// Redis without an answer for much longer is given up. If zero, after Timeout.
+	Deadline time.Duration
 	// Create makes the tables in PostgreSQL; other stores have none, and refuse it.
 	Create bool
 	// InProcess allows memory:, the store in this process.
@@ -113,55 +113,6 @@ func (o Options) openMemory(path string) (*Named, error) {
 	return &Named{Store: memoryFile(links.Follow(path)), Name: "memory:" + path, Close: func() {}}, nil
 }
 
-// openRedis makes a client, which connects when it is asked.
-func openRedis(u *redisURL, o Options) *Named {
-	redis.SetLogger(silent{}) // what it has to say is in the errors
-	d := &dialer{timeout: o.Timeout}
-	if u.tls {
-		d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	c := u.client(o, d)
-	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch}
-	s.Do = func(ctx context.Context, args ...any) (any, error) {
-		cmd := once{redis.NewCmd(ctx, args...)}
-		_ = c.Process(ctx, cmd) // the error is in the command
-		result, err := cmd.Result()
-		return result, d.explain(err)
-	}
-	return &Named{s, u.name(), func() { _ = c.Close() }, true}
-}
-
-// once is a command that is not repeated: it may have been carried out.
-type once struct{ *redis.Cmd }
-
-// NoRetry says so.
-func (once) NoRetry() bool { return true }
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-// client is a client of go-redis that gives up in time.
-func (u *redisURL) client(o Options, d *dialer) redis.UniversalClient {
-	ro := redis.UniversalOptions{
-		Dialer: d.dial, TLSConfig: d.tls,
-		Addrs: u.addrs, Username: u.user, Password: u.password, DB: u.db, MasterName: u.master,
-		ContextTimeoutEnabled: true, DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, DialerRetries: 1,
-	}
-	if o.Callers > 0 {
-		ro.PoolSize = min(max(o.Callers, 10), 100)
-	}
-	switch {
-	case u.cluster:
-		cluster := ro.Cluster()
-		cluster.ClusterStateReloadInterval = time.Second
-		return redis.NewClusterClient(cluster)
-	case u.master != "":
-		return redis.NewFailoverClient(ro.Failover())
-	}
-	return redis.NewClient(ro.Simple())
-}
-
 var (
 	errHost   = errors.New("HOST: must be a name or an address, one of IPv6 in [ ]")
 	errIPv6   = errors.New("HOST: write an address of IPv6 in [ ], as [::1] or [::1]:PORT")
@@ -182,9 +133,11 @@ type redisURL struct {
 	user, password string
 	db             int
 	master         string // if its sentinels are named
-	cluster, tls   bool
-	prefix         string
-	slots, batch   int
+	// Of the sentinels; USER:PASSWORD are those of the master.
+	sentinelUser, sentinelPassword string
+	cluster, tls                   bool
+	prefix                         string
+	slots, batch                   int
 }
 
 // name is the URL without what is secret.
@@ -287,6 +240,10 @@ func (u *redisURL) readQuery(text string) error {
 		switch name {
 		case "cluster":
 			u.cluster, err = strconv.ParseBool(value)
+		case "sentinel_user":
+			u.sentinelUser = value
+		case "sentinel_password":
+			u.sentinelPassword = value
 		case "prefix":
 			u.prefix = value
 		case "slots":
@@ -294,7 +251,7 @@ func (u *redisURL) readQuery(text string) error {
 		case "batch":
 			u.batch, err = strconv.Atoi(value)
 		default:
-			return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots and batch")
+			return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots, batch, sentinel_user and sentinel_password")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
@@ -322,6 +279,10 @@ func (u *redisURL) readPath(path string, sentinel bool) (err error) {
 		}
 	}
 	switch {
+	case !sentinel && u.sentinelUser+u.sentinelPassword != "":
+		return fmt.Errorf("sentinel_user and sentinel_password are of sentinels; write redis+sentinel://HOST,HOST/MASTER")
+	case sentinel && u.sentinelUser != "" && u.sentinelPassword == "":
+		return fmt.Errorf("sentinel_user: has no sentinel_password beside it")
 	case u.cluster && sentinel:
 		return fmt.Errorf("a Cluster has no sentinels; write redis://HOST,HOST/?cluster=true")
 	case u.cluster && u.db != 0:

@@ -20,14 +20,14 @@ func TestRedisURLHidesPassword(t *testing.T) {
 		"redis://u:pAss/wOrd@host", "redis://u:pAss?wOrd@host", "redis://u:pAss?slots=wOrd@host/1", "redis://u:12/wOrd@host/",
 		"redis://u:pAss@wOrd@host/x", "redis+sentinel://:pAss/wOrd@host", "redis://u:pAss%zwOrd@host", "redis://host?%zwOrd",
 		"redis://host/?wOrd=1", "redis://host/wOrd", "redis://host/?slots=wOrd", "redis://u:pAss/wOrd", "redises://u:pAss/wOrd@host",
-		"redis://u:pAss", "redis://:wOrd", "redis://u:pAss,h2:1", "redis+sentinel://u:pAss,wOrd/master", "redis://u:pAss:wOrd",
+		"redis://u:pAss", "redis://:wOrd", "redis://u:pAss,h2:1", "redis://h/?sentinel_password=wOrd", "redis+sentinel://h/m?sentinel_user=wOrd", "redis+sentinel://u:pAss,wOrd/master", "redis://u:pAss:wOrd",
 	} {
 		_, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
 		if err == nil || strings.Contains(err.Error(), "wOrd") || strings.Contains(err.Error(), "pAss") || strings.Contains(err.Error(), "12/") {
 			t.Errorf("Open(%q): %v, want an error without the password", text, err)
 		}
 	}
-	for text, want := range map[string]string{"redis://u:p%2Fs@host/2": "redis://host:6379/2", "redis://u:p@s@host/?prefix=a%40b": "redis://host:6379"} {
+	for text, want := range map[string]string{"redis://u:p%2Fs@host/2": "redis://host:6379/2", "redis://u:p@s@host/?prefix=a%40b": "redis://host:6379", "redis+sentinel://h/m?sentinel_password=wOrd": "redis+sentinel://h:26379/m"} {
 		s, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
 		if err != nil {
 			t.Errorf("Open(%q): %v", text, err)
@@ -64,6 +64,8 @@ func TestURLOfBadNames(t *testing.T) {
 		"redis://h,2001:db8::1/":                                      "serve: -store redis://: HOST: write an address of IPv6 in [ ], ",
 		"redis://host/?slots=1&slots=2":                               "serve: -store redis://: a name behind ? stands there twice; write it once",
 		"postgres://u@::1:5432/db":                                    "serve: -store postgres://: HOST: write an address of IPv6 in [ ], ",
+		"redis://host/?sentinel_password=a":                           "serve: -store redis://: sentinel_user and sentinel_password are of sentinels; write redis+sentinel://HOST,HOST/MASTER",
+		"redis+sentinel://host/m?sentinel_user=a":                     "serve: -store redis+sentinel://: sentinel_user: has no sentinel_password beside it",
 		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",
 		"postgres://u@host/db?table=a.b.c":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'",
 		"postgres://u@host/db?table=a%22b":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",

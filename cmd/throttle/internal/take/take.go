@@ -56,7 +56,8 @@ Stores:
   redis+sentinel://HOST,HOST/MASTER[/DB]
                                      rediss and rediss+sentinel are with TLS;
                                      ?prefix=P&slots=N&batch=N as in package
-                                     throttleredis, apart by &
+                                     throttleredis, apart by &; of sentinels
+                                     sentinel_password=P, sentinel_user=U
   postgres://USER:PASSWORD@HOST[:PORT]/DATABASE
                                      ?table=NAME as in package throttlesql, and
                                      whatever else libpq knows
