@@ -63,6 +63,40 @@ func TestPostgresTwoVersions(t *testing.T) {
 	}
 }
 
+// TestPostgresTwoVersionsOfSeveral: the same of several keys in one Take, as rules with
+// several limits ask, where some were written last under one version and some under the
+// other.
+func TestPostgresTwoVersionsOfSeveral(t *testing.T) {
+	t.Parallel()
+	s := created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, rig.SharedPostgres(t).Database(t)))})
+	of := func(count int64) limit.Limit { return limit.Limit{Count: count, Period: 1200 * limit.Month} }
+	var all sync.WaitGroup
+	var admitted atomic.Int64
+	for at := range 16 {
+		all.Go(func() {
+			for n := range 20 {
+				version := int64(at % 2) // of the process
+				a := []limit.Ask{
+					{Key: "all", Limit: of(90 - version), N: 1},
+					{Key: fmt.Sprint("one ", (7*at+n)%4), Limit: of(900 - version), N: 1},
+					{Key: fmt.Sprint("two ", (5*at+n)%3), Limit: of(800 - version), N: 1},
+				}
+				ok, err := s.Take(context.Background(), a, make([]limit.Decision, len(a)))
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := admitted.Load(); n != 90 {
+		t.Errorf("%d of 320 admitted, want the 90 of the larger limit", n)
+	}
+}
+
 // TestPostgresThereAndBack: what a lower limit cannot hold is not forgiven to
 // those that still have the higher one, nor is what was admitted meanwhile, and
 // the sweeper leaves it.

@@ -20,10 +20,10 @@ type carried struct {
 // again. There is nothing to carry over if r must be sent again with the calendar
 // window of another time, or as the fence was just written. It is an error if
 // this program cannot read a row.
+//
+// What was carried over before stays: other processes may write a key that has the
+// limit of r now under their own again, and of several keys some always would be.
 func (r *request) carryOver(reply *reply) error {
-	for _, i := range r.sent {
-		r.items[i].carried = nil
-	}
 	if err := r.readStates(reply); err != nil || reply.under == nil {
 		return err
 	}

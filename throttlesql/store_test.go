@@ -225,6 +225,21 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestCarriedStays: of several keys whose limits change hands, what was found out about
+// one is not lost as another is found.
+func TestCarriedStays(t *testing.T) {
+	now := limit.Limit{Count: 3, Period: time.Second}
+	r := new(Store).plan([]limit.Ask{{Key: "a", Limit: now, N: 1}, {Key: "b", Limit: now, N: 1}}, new(fewItems))
+	for _, under := range []string{"2/s\n", "\n4/s"} { // a, then b
+		if err := r.carryOver(&reply{states: "{0,0,0,0,0,0,0,0}", under: &under}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, olds, _ := r.takeArguments(0); olds != `{"2/s","4/s"}` {
+		t.Errorf("carried over from %s, want from both limits", olds)
+	}
+}
+
 func TestShort(t *testing.T) {
 	long := strings.Repeat("x", longestKey+1)
 	for key, same := range map[string]bool{
