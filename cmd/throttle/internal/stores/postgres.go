@@ -32,6 +32,9 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 		return nil, usage.Errorf("%s postgres://: %s", o.place(), reason(err))
 	}
 	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
+	if config.ConnConfig.ConnectTimeout == 0 { // or pgx waits for 2 min, with all connections of the pool
+		config.ConnConfig.ConnectTimeout = o.connectWithin()
+	}
 	if o.Callers > 0 {
 		config.MaxConns = int32(min(max(o.Callers, 4), 64))
 	}

@@ -41,19 +41,6 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// leastPatience is how long a server may take to answer where decisions need not wait
-// for it: one that is late is to be found late, and not away.
-const leastPatience = 500 * time.Millisecond
-
-// patience is how long a server of Redis may take to connect, or to answer: until then
-// its connection is kept, and a client stays with a node or a sentinel that is frozen.
-func (o Options) patience() time.Duration {
-	if o.Deadline == 0 {
-		return o.Timeout
-	}
-	return min(o.Timeout, max(leastPatience, 2*o.Deadline))
-}
-
 // client is a client of go-redis that gives up in time. It asks the sentinels while it
 // dials, and leaves one that does not answer only if two answers fit into DialTimeout,
 // with all their retries.
@@ -63,7 +50,7 @@ func (u *redisURL) client(o Options, d *dialer) redis.UniversalClient {
 		Dialer: d.dial, TLSConfig: d.tls,
 		Addrs: u.addrs, Username: u.user, Password: u.password, DB: u.db, MasterName: u.master,
 		SentinelUsername: u.sentinelUser, SentinelPassword: u.sentinelPassword,
-		ContextTimeoutEnabled: true, DialTimeout: 4 * patience, ReadTimeout: patience, WriteTimeout: patience, DialerRetries: 1,
+		ContextTimeoutEnabled: true, DialTimeout: o.connectWithin(), ReadTimeout: patience, WriteTimeout: patience, DialerRetries: 1,
 	}
 	if o.Callers > 0 {
 		ro.PoolSize = min(max(o.Callers, 10), 100)

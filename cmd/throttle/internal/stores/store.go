@@ -31,8 +31,8 @@ type Options struct {
 	Given string
 	// Timeout bounds each call.
 	Timeout time.Duration
-	// Deadline is that of a decision, where a Guard is before the store: a connection to
-	// Redis without an answer for much longer is given up. If zero, after Timeout.
+	// Deadline is that of a decision, where a Guard is before the store: a server without
+	// an answer for much longer is given up. If zero, after Timeout.
 	Deadline time.Duration
 	// Create makes the tables in PostgreSQL; other stores have none, and refuse it.
 	Create bool
@@ -41,6 +41,23 @@ type Options struct {
 	// Callers is how many call at once. If zero, the client's default.
 	Callers int
 }
+
+// leastPatience is the least time for an answer where decisions need not wait for it: a
+// server that is late is to be found late, and not away.
+const leastPatience = 500 * time.Millisecond
+
+// patience is how long a server of Redis may take to answer: until then its connection
+// is kept, and a client stays with a node or a sentinel that is frozen.
+func (o Options) patience() time.Duration {
+	if o.Deadline == 0 {
+		return o.Timeout
+	}
+	return min(o.Timeout, max(leastPatience, 2*o.Deadline))
+}
+
+// connectWithin bounds all that making a connection takes: names, several answers, TLS.
+// A server that is frozen, or was replaced, holds a place of the pool for as long.
+func (o Options) connectWithin() time.Duration { return 4 * o.patience() }
 
 // Named is a store that was opened.
 type Named struct {

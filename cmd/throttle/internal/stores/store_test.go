@@ -10,6 +10,8 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
@@ -149,5 +151,38 @@ func TestPostgresHangs(t *testing.T) {
 	_, err = Open(ctx, "postgres://u@"+silent.Addr().String()+"/db", Options{Command: "serve", Timeout: 50 * time.Millisecond, Create: true})
 	if failed := exit.Failure(""); !errors.As(err, &failed) || ctx.Err() != nil {
 		t.Errorf("Open: %v, want a failure before the test gives up", err)
+	}
+}
+
+// TestPostgresFrozen: servers that take connections and say nothing, as they are frozen
+// or were replaced, do not hold the places of the pool.
+func TestPostgresFrozen(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	accepted := make(chan net.Conn, 100)
+	go func() {
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			accepted <- conn
+		}
+	}()
+	s, err := Open(t.Context(), "postgres://u@"+silent.Addr().String()+"/db?pool_max_conns=1&sslmode=disable", Options{
+		Command: "serve", Timeout: 25 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for end := time.Now().Add(10 * time.Second); len(accepted) < 2; {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections were made in 10 s, want another after 100 ms", len(accepted))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := store.Take(ctx, s.Store, "k", limit.Limit{Count: 1, Period: time.Second}, 1)
+		if cancel(); err == nil {
+			t.Fatal("a Take was decided")
+		}
 	}
 }
