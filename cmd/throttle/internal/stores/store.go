@@ -155,6 +155,7 @@ type redisURL struct {
 	cluster, tls                   bool
 	prefix                         string
 	slots, batch                   int
+	overlap                        time.Duration
 }
 
 // name is the URL without what is secret.
@@ -242,7 +243,10 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 	return nil
 }
 
-const mostSlots = 16384 // of a throttleredis.Store
+const (
+	mostSlots   = 16384     // of a throttleredis.Store
+	mostOverlap = time.Hour // in which nothing would pass
+)
 
 func (u *redisURL) readQuery(text string) error {
 	values, err := url.ParseQuery(text)
@@ -253,32 +257,42 @@ func (u *redisURL) readQuery(text string) error {
 		if len(values[name]) > 1 {
 			return fmt.Errorf("a name behind ? stands there twice; write it once")
 		}
-		value := values.Get(name)
-		switch name {
-		case "cluster":
-			u.cluster, err = strconv.ParseBool(value)
-		case "sentinel_user":
-			u.sentinelUser = value
-		case "sentinel_password":
-			u.sentinelPassword = value
-		case "prefix":
-			u.prefix = value
-		case "slots":
-			u.slots, err = strconv.Atoi(value)
-		case "batch":
-			u.batch, err = strconv.Atoi(value)
-		default:
-			return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots, batch, sentinel_user and sentinel_password")
+		if err := u.set(name, values.Get(name)); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
-		}
-		if name == "prefix" && strings.ContainsAny(value, "{}") {
-			return fmt.Errorf("prefix: has braces, which would decide on the slot; write it without")
-		}
-		if name == "slots" && (u.slots < 1 || u.slots > mostSlots) {
-			return fmt.Errorf("slots: must be from 1 to %d", mostSlots)
-		}
+	}
+	return nil
+}
+
+// set sets what a name behind ? says.
+func (u *redisURL) set(name, value string) (err error) {
+	switch name {
+	case "cluster":
+		u.cluster, err = strconv.ParseBool(value)
+	case "sentinel_user":
+		u.sentinelUser = value
+	case "sentinel_password":
+		u.sentinelPassword = value
+	case "prefix":
+		u.prefix = value
+	case "slots":
+		u.slots, err = strconv.Atoi(value)
+	case "batch":
+		u.batch, err = strconv.Atoi(value)
+	case "overlap":
+		u.overlap, err = time.ParseDuration(value)
+	default:
+		return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots, batch, overlap, sentinel_user and sentinel_password")
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch, a duration as 3s for overlap", name)
+	case name == "prefix" && strings.ContainsAny(value, "{}"):
+		return fmt.Errorf("prefix: has braces, which would decide on the slot; write it without")
+	case name == "slots" && (u.slots < 1 || u.slots > mostSlots):
+		return fmt.Errorf("slots: must be from 1 to %d", mostSlots)
+	case u.overlap < 0 || u.overlap > mostOverlap:
+		return fmt.Errorf("overlap: must be from 0s to %v", mostOverlap)
 	}
 	return nil
 }

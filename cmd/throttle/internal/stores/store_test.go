@@ -58,6 +58,19 @@ func TestRedisURLSlots(t *testing.T) {
 	}
 }
 
+// TestRedisURLOverlap: the time in which a replaced primary may still answer is that of
+// the Store.
+func TestRedisURLOverlap(t *testing.T) {
+	s, err := Open(t.Context(), "redis+sentinel://h1,h2/m?overlap=3s", Options{Command: "serve", Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := s.Store.(*throttleredis.Store).Overlap; got != 3*time.Second {
+		t.Errorf("Overlap = %v, want 3s", got)
+	}
+}
+
 // TestURLOfBadNames: what no decision would get past is refused when the store is opened.
 func TestURLOfBadNames(t *testing.T) {
 	for text, want := range map[string]string{
@@ -68,6 +81,9 @@ func TestURLOfBadNames(t *testing.T) {
 		"postgres://u@::1:5432/db":                                    "serve: -store postgres://: HOST: write an address of IPv6 in [ ], ",
 		"redis://host/?sentinel_password=a":                           "serve: -store redis://: sentinel_user and sentinel_password are of sentinels; write redis+sentinel://HOST,HOST/MASTER",
 		"redis+sentinel://host/m?sentinel_user=a":                     "serve: -store redis+sentinel://: sentinel_user: has no sentinel_password beside it",
+		"redis://host/?overlap=3":                                     "serve: -store redis://: overlap: must be true or false for cluster, a number for slots and batch, a duration as 3s for overlap",
+		"redis://host/?overlap=-1s":                                   "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
+		"redis://host/?overlap=2h":                                    "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
 		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",
 		"postgres://u@host/db?table=a.b.c":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'",
 		"postgres://u@host/db?table=a%22b":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",
