@@ -19,7 +19,7 @@ const MaxExpect = 24 * time.Hour
 // even if writes are lost, and call [Store.Unexpect] if the plan is given up.
 //
 // The call must reach the process that serves now. Expect makes one call for each
-// of Slots; the last announcement holds.
+// of Slots, 16 at once; the last announcement holds.
 func (s *Store) Expect(ctx context.Context, process string, within time.Duration) error {
 	if len(process) != processLen {
 		return fmt.Errorf("throttleredis: process %.50q: is no run_id of 40 characters, as INFO server has it", process)
@@ -36,14 +36,12 @@ func (s *Store) Unexpect(ctx context.Context) error { return s.expect(ctx, "", 0
 
 func (s *Store) expect(ctx context.Context, process string, within time.Duration) error {
 	us := strconv.FormatInt(within.Microseconds(), 10)
-	for n := range s.slotCount() {
+	return each(s.slotCount(), func(n int) error {
 		sl, err := s.slot(n)
 		if err != nil {
 			return err
 		}
-		if _, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", sl.fence, process, us}); err != nil {
-			return err
-		}
-	}
-	return nil
+		_, err = s.eval(ctx, &expectScript, []any{nil, nil, "1", sl.fence, process, us})
+		return err
+	})
 }

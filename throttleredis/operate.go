@@ -19,30 +19,26 @@ const maxChecked = 256
 //
 //	if err := store.Check(ctx); err != nil && !errors.Is(err, ErrEvicts) {
 //
-// Check also notes the process that serves each of Slots, in one call each, so
-// that a slot that is first used after a fail-over is not taken for a new one.
+// Check also notes the process that serves each of Slots, in one call each, 16 at
+// once, so that a slot that is first used after a fail-over is not taken for a new one.
 // Call it when a process starts, and after a fail-over that Expect announced.
 func (s *Store) Check(ctx context.Context) error {
 	n := min(s.slotCount(), maxChecked)
-	for i := range n {
-		if err := s.checkSlot(ctx, i*s.slotCount()/n); err != nil {
-			return err
-		}
+	if err := each(n, func(i int) error { return s.checkSlot(ctx, i*s.slotCount()/n) }); err != nil {
+		return err
 	}
-	return s.meet(ctx)
+	return each(s.slotCount(), func(i int) error { return s.meet(ctx, i) })
 }
 
-// meet asks nothing of each slot, so that each has a fence.
-func (s *Store) meet(ctx context.Context) error {
-	for n := range s.slotCount() {
-		sl, err := s.slot(n)
-		if err != nil {
-			return err
-		}
-		c := newCommand(0)
-		if _, err := s.call(ctx, sl, &c); err != nil {
-			return permitted(err, "EVALSHA")
-		}
+// meet asks nothing of a slot, so that it has a fence.
+func (s *Store) meet(ctx context.Context, n int) error {
+	sl, err := s.slot(n)
+	if err != nil {
+		return err
+	}
+	c := newCommand(0)
+	if _, err := s.call(ctx, sl, &c); err != nil {
+		return permitted(err, "EVALSHA")
 	}
 	return nil
 }
