@@ -51,9 +51,9 @@ func GoRedisClusterOptions(addrs ...string) *redis.ClusterOptions {
 }
 
 // GoRedisFailoverOptions returns the options for the master that sentinels know by
-// a name. The client asks a sentinel while it connects to the master, and would stay
-// with one that does not answer, as long as that is so, if DialTimeout were not
-// above twice ReadTimeout for each of its tries, of which MaxRetries leaves one.
+// a name. The client asks a sentinel while it connects to the master. It leaves one
+// that does not answer if DialTimeout is above twice ReadTimeout for each try, of which
+// MaxRetries leaves one; by default it stays with it for as long as that is frozen.
 func GoRedisFailoverOptions(master string, sentinels ...string) *redis.FailoverOptions {
 	return &redis.FailoverOptions{
 		MasterName:            master,

@@ -42,8 +42,8 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // client is a client of go-redis that gives up in time. It asks the sentinels while it
-// dials, and leaves one that does not answer only if two answers fit into DialTimeout,
-// with all their retries.
+// dials, and leaves one that does not answer if the time for two answers, with all
+// their retries, fits into DialTimeout.
 func (u *redisURL) client(o Options, d *dialer) redis.UniversalClient {
 	patience := o.patience()
 	ro := redis.UniversalOptions{
