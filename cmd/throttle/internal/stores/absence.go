@@ -38,7 +38,10 @@ type Absence struct {
 	decided int64
 	lines   []func() // to log, in their order
 	writing bool     // a goroutine does
-	found   bool     // the Finder has answered; for Run alone
+
+	// For Run alone.
+	found    bool  // the Finder has answered
+	replaced int64 // servers of Redis when it did
 }
 
 const (

@@ -22,15 +22,17 @@ func (n *Named) Finder() Finder {
 	return f
 }
 
-// find asks the Finder until it was answered, and logs each of its findings once.
+// find asks the Finder until it was answered, and logs each of its findings once. It asks
+// again after a fail-over of Redis: keys of a slot begin used up when the slot is first
+// asked for after it, so that is to be soon.
 func (a *Absence) find(ctx context.Context) {
-	if a.Finder == nil || a.found {
+	if a.Finder == nil || a.found && a.replaced == replaced(a.Finder) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, everyLook)
 	defer cancel()
 	all, answered := findings(a.Finder.Check(ctx))
-	a.found = answered
+	a.found, a.replaced = answered, replaced(a.Finder) // which the Check itself has noticed
 	for _, line := range all {
 		a.mu.Lock()
 		a.say(func() {
@@ -39,6 +41,14 @@ func (a *Absence) find(ctx context.Context) {
 		a.mu.Unlock()
 	}
 	a.write()
+}
+
+// replaced returns how often slots were found with another server of Redis.
+func replaced(f Finder) int64 {
+	if s, ok := f.(interface{ Stats() throttleredis.Stats }); ok {
+		return s.Stats().Replaced
+	}
+	return 0
 }
 
 // aboutPostgres are what a finding about PostgreSQL is one of.

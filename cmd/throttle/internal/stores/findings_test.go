@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,4 +68,38 @@ func TestFindings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// redisFinder is a Finder in Redis, of which servers were replaced.
+type redisFinder struct {
+	finder
+	replaced atomic.Int64
+}
+
+func (f *redisFinder) Check(ctx context.Context) error {
+	f.replaced.Add(1000) // the slots that it asks for
+	return f.finder.Check(ctx)
+}
+
+func (f *redisFinder) Stats() throttleredis.Stats {
+	return throttleredis.Stats{Replaced: f.replaced.Load()}
+}
+
+// TestFindingsAfterFailover: after a fail-over of Redis all slots are asked for again, once.
+func TestFindingsAfterFailover(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := &redisFinder{finder: finder{errs: []error{nil}}}
+		a := &Absence{Log: slog.New(slog.DiscardHandler), Guard: &store.Guard{Store: f}, Finder: f}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		for want := range 3 {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if f.asked != want+1 {
+				t.Errorf("asked %d times after %d fail-overs, want %d", f.asked, want, want+1)
+			}
+			f.replaced.Add(1)
+		}
+	})
 }
