@@ -68,6 +68,7 @@ type options struct {
 	after   int
 	store   bool
 	json    bool
+	within  time.Duration // the store is to answer
 }
 
 // found is what the files say.
@@ -117,7 +118,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func optionsOf(args []string) (*options, error) {
-	o := &options{request: request{header: http.Header{}, values: map[string]string{}, costs: map[string]int64{}}}
+	o := &options{within: 5 * time.Second, request: request{header: http.Header{}, values: map[string]string{}, costs: map[string]int64{}}}
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.StringVar(&o.request.text, "request", "", "")
 	flags.Func("H", "", o.request.addHeader)
@@ -197,7 +198,7 @@ func (o *options) open(ctx context.Context, c *config.File, use func(*stores.Nam
 	if !c.Store.Remote() {
 		return nil
 	}
-	s, err := stores.Open(ctx, string(c.Store.URL), stores.Options{Command: "check", Timeout: 5 * time.Second})
+	s, err := stores.Open(ctx, string(c.Store.URL), stores.Options{Command: "check", Timeout: o.within})
 	if err != nil {
 		return c.Fail("store.url", "%s", strings.TrimPrefix(err.Error(), "check: -store "))
 	}
@@ -233,6 +234,8 @@ func (o *options) decide(ctx context.Context, f *found) (report *dryrun.Report, 
 	if f.file == nil || !f.file.Store.Remote() {
 		return nil, usage.Error("check: -store: the files name no store in the network")
 	}
+	ctx, cancel := context.WithTimeout(ctx, o.within) // decide has it too
+	defer cancel()
 	err = o.open(ctx, f.file, func(s *stores.Named) error { return decide(s, false) })
 	return report, err
 }
