@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -49,11 +50,25 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 		if err := s.Create(ctx); err != nil {
-			pool.Close()
+			closeWithin(o.patience(), pool)
 			return nil, exit.Failf(o.Command+": %s: %v", name, err)
 		}
 	}
-	return &Named{s, name, pool.Close, true}, nil
+	return &Named{s, name, func() { closeWithin(o.patience(), pool) }, true}, nil
+}
+
+// closeWithin closes a pool, and waits no longer than patience for it: pgx takes 15 s for
+// a connection whose statement was not answered.
+func closeWithin(patience time.Duration, pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+	}
 }
 
 // advised is a row of a statement whose error about a table or a function that is

@@ -3,10 +3,13 @@ package stores
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -167,6 +170,41 @@ func TestPostgresHangs(t *testing.T) {
 	_, err = Open(ctx, "postgres://u@"+silent.Addr().String()+"/db", Options{Command: "serve", Timeout: 50 * time.Millisecond, Create: true})
 	if failed := exit.Failure(""); !errors.As(err, &failed) || ctx.Err() != nil {
 		t.Errorf("Open: %v, want a failure before the test gives up", err)
+	}
+}
+
+// TestPostgresCloses: a server that froze with a statement does not hold up the end.
+func TestPostgresCloses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			server := pgproto3.NewBackend(conn, conn)
+			if _, err := server.ReceiveStartupMessage(); err == nil {
+				server.Send(&pgproto3.AuthenticationOk{})
+				server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+				_ = server.Flush()
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+	}()
+	s, err := Open(t.Context(), "postgres://u@"+l.Addr().String()+"/db?sslmode=disable", Options{
+		Command: "serve", Timeout: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err = store.Take(ctx, s.Store, "k", limit.Limit{Count: 1, Period: time.Second}, 1); err == nil {
+		t.Error("a frozen server has decided")
+	}
+	began := time.Now()
+	if s.Close(); time.Since(began) > 10*time.Second {
+		t.Errorf("closed after %v, want about 50 ms", time.Since(began))
 	}
 }
 
