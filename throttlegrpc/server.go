@@ -58,7 +58,8 @@ type Server struct {
 	// Request completes the request that a Control decides about: Key, Client,
 	// Value, Cost, Priority, Caller, whatever the program knows. Path is the full
 	// method, as in "/package.Service/Method"; Method, Host, Header (which reads
-	// the metadata) and Address, that of the peer, are set already, so that a
+	// the metadata) and Address are set already: the client behind the proxies that
+	// the rules trust, by rules.ClientAddress; without rules the peer, so that a
 	// Limit is for each address. in is the message: nil when a stream is opened.
 	// If nil, nothing is added. Take a key from metadata only if it was checked.
 	Request func(ctx context.Context, in any, q admit.Request) admit.Request
@@ -159,7 +160,7 @@ func (s *Server) begin(ctx context.Context, c *admit.Control, method string, in 
 	if c == nil {
 		return nil, nil
 	}
-	a, err := c.Begin(ctx, s.request(ctx, method, in))
+	a, err := c.Begin(ctx, s.request(ctx, c, method, in))
 	switch {
 	case err != nil:
 		a.Done()
@@ -173,8 +174,8 @@ func (s *Server) begin(ctx context.Context, c *admit.Control, method string, in 
 	return a, err
 }
 
-// request returns what a Control decides about.
-func (s *Server) request(ctx context.Context, method string, in any) admit.Request {
+// request returns what c decides about.
+func (s *Server) request(ctx context.Context, c *admit.Control, method string, in any) admit.Request {
 	q := admit.Request{Request: rules.Request{
 		Method: "POST", Path: method, Address: peerAddress(ctx),
 		Header: func(name string) string {
@@ -182,6 +183,10 @@ func (s *Server) request(ctx context.Context, method string, in any) admit.Reque
 		},
 	}}
 	q.Host = q.Header(":authority")
+	if c.Rules != nil {
+		q.Version = c.Rules.Load() // the same trusts the proxies and decides
+		q.Address = q.Version.ClientAddress(q.Address, func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) })
+	}
 	if s.Request != nil {
 		q = s.Request(ctx, in, q)
 	}

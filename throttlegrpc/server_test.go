@@ -24,6 +24,7 @@ import (
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
 )
 
@@ -179,6 +180,39 @@ func TestServerKeys(t *testing.T) {
 	})
 	if got, want := strings.Join(asked, " "), "n/ n/k,l messages/k,l n/k,l"; got != want {
 		t.Errorf("asked for keys %q, want %q", got, want)
+	}
+}
+
+// TestServerBehindProxies: behind a proxy that the rules trust, calls and messages are
+// charged to the address that it states; nobody else states one.
+func TestServerBehindProxies(t *testing.T) {
+	live := new(rules.Live)
+	compiled, err := rules.Parse([]byte(`{"proxies": {"trusted": "192.0.2.0/24"}, "rules": {"name": "a", "key": "address", "limits": "1000/s"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.Swap(compiled)
+	s := &Server{Control: &admit.Control{Rules: live}, Messages: &admit.Control{Rules: live}}
+	for _, c := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"192.0.2.7:99", nil, "192.0.2.7"},
+		{"192.0.2.7:99", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"192.0.2.7:99", []string{"10.9.9.9, 198.51.100.1", "192.0.2.8"}, "198.51.100.1"},
+		{"[::ffff:192.0.2.7]:99", []string{"2001:db8::1"}, "2001:db8::1"},
+		{"203.0.113.7:99", []string{"198.51.100.1"}, "203.0.113.7"},
+	} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.peer))})
+		ctx = metadata.NewIncomingContext(ctx, metadata.MD{"x-forwarded-for": c.forwarded})
+		for _, control := range []*admit.Control{s.Control, s.Messages} {
+			a, err := s.begin(ctx, control, echo, nil)
+			if err != nil || a.Request.Address.String() != c.want {
+				t.Errorf("a call from %s, x-forwarded-for %q: of %v, %v; want %s", c.peer, c.forwarded, a.Request.Address, err, c.want)
+			}
+			a.Done()
+		}
 	}
 }
 
