@@ -98,8 +98,9 @@ func (x *exchange) state(h http.Header, in *http.Request) {
 type roundTripper struct{}
 
 // RoundTrip sends a request, and to the next upstream if one cannot be connected
-// to and nothing of the body was read. It is never sent again where an upstream
-// may have seen it, except that its Endpoint repeats requests without a body, by GET,
+// to and nothing of the body was read, and to any if one has refused it unprocessed
+// and the body can be sent again. It is never sent again where an upstream
+// may have processed it, except that its Endpoint repeats requests without a body, by GET,
 // HEAD, OPTIONS and TRACE or with an Idempotency-Key, where a kept connection was
 // closed before the answer began.
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -114,8 +115,9 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := *r.URL
 	base.RawPath = encoded(base.RawPath)
 	var last error
+	var without []*upstream.Endpoint // those that cannot be connected to
 	for len(x.tried) < maxTries {
-		e, err := x.pool.Pick(r.Context(), x.tried)
+		e, err := x.pool.Pick(r.Context(), without)
 		if err != nil {
 			return nil, &upstream.Unsent{Err: err}
 		}
@@ -130,8 +132,11 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		e.Release()
 		x.endpoint, last = nil, err
-		if !errors.As(err, new(*upstream.Unsent)) || x.upload != nil && x.upload.touched.Load() || r.Context().Err() != nil {
+		if !errors.As(err, new(*upstream.Unsent)) || r.Context().Err() != nil || !x.upload.again() {
 			break
+		}
+		if without = x.tried; upstream.Unprocessed(err) { // it takes requests, on another connection
+			without = nil
 		}
 	}
 	return nil, last
@@ -140,6 +145,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 // ask sends the request to e.
 func (x *exchange) ask(e *upstream.Endpoint, r *http.Request) (*http.Response, error) {
 	if x.upload != nil {
+		x.upload.keeps = e.URL.Scheme != "http" // by HTTP/2 an upstream may refuse it unprocessed
 		x.upload.waits.Add(1)
 		defer x.upload.waits.Add(1)
 	}

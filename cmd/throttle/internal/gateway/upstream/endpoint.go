@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,12 +149,26 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		empty(a)
 	}
 	switch {
+	case Unprocessed(err):
+		err = &Unsent{err} // and the address is well
 	case err == nil && e.ailing.Load():
 		e.served()
 	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err):
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err
+}
+
+// Unprocessed reports whether err says that an upstream has refused a request by HTTP/2 that
+// it has not processed (RFC 9113, 8.7), as where it ends a connection with GOAWAY. net/http
+// sends such requests again if they have no body, and has no type for the error of others.
+func Unprocessed(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, "http2: Transport: cannot retry err [") && (strings.Contains(text, "GOAWAY]") || strings.Contains(text, "; REFUSED_STREAM;")) ||
+		strings.HasPrefix(text, "net/http: cannot rewind body") // a connection that was to carry it has ended
 }
 
 // reset is what net/http says of a stream that the upstream has reset: errors.As finds it
