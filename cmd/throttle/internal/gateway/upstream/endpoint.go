@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -134,7 +135,8 @@ func (e *Endpoint) dialTLS(ctx context.Context, protocols []string) (net.Conn, e
 // RoundTrip sends a request to the address, with the scheme and the host of its
 // URL; the path is left as it is. It changes r.URL. An error of Unsent says that
 // nothing was sent. Errors count against the address, except those of Callers,
-// which the body of r returns, those after the end of its context, and that of cancels.
+// which the body of r returns, those after the end of its context, and those of cancels
+// and starved.
 func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = e.URL.Scheme, e.URL.Host
 	if e.URL.Scheme == "h2c" {
@@ -153,7 +155,7 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		err = &Unsent{err} // and the address is well
 	case err == nil && e.ailing.Load():
 		e.served()
-	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err):
+	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err) && !starved(err):
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err
@@ -186,6 +188,12 @@ func cancels(err error) bool {
 	const cancel = 8 // RFC 9113, 7
 	var r reset
 	return errors.As(err, &r) && r.Code == cancel
+}
+
+// starved reports whether this process may open no more files, or the machine lacks memory:
+// no upstream is the cause, and one that is left out for it would leave its share to others.
+func starved(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(of error) bool { return errors.Is(err, of) })
 }
 
 // empty takes the body and trailers away from an answer 204 or 304, which has none, and the
