@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,22 @@ func TestRulesForPathsThatHardlyAre(t *testing.T) {
 		if out, errs, code := play(t, dir, name); code != 0 || errs != want {
 			t.Errorf("%s: code %d, %s%s, want\n%s", name, code, out, errs, want)
 		}
+	}
+}
+
+// Limits by address behind a Unix socket alone, which are one for everybody, are warned of.
+func TestRulesForAddressesBehindUnixSockets(t *testing.T) {
+	gateway := "version: 1\nrules: {file: rules.yaml}\ngateway: {listen: ['unix:a.sock'%s], routes: {to: 'http://127.0.0.1:3000'}}\n"
+	dir := folder(t, "unix.yaml", fmt.Sprintf(gateway, ""), "both.yaml", fmt.Sprintf(gateway, ", '127.0.0.1:8080'"), "rules.yaml",
+		"proxies: {trusted: 127.0.0.1}\ndeny: 192.0.2.0/24\nallow: path=/ok\nrules: {name: a, key: address, limits: 1/s}\n")
+	const why = "as connections to a unix socket have no address, and no proxy there is trusted to state one; listen on HOST:PORT\n"
+	want := "warning: rules.yaml: rule a: key address: it is missing in each request, " + why +
+		"warning: rules.yaml: deny 192.0.2.0/24: it is for no request, " + why
+	if out, errs, code := play(t, dir, "unix.yaml"); code != 0 || errs != want {
+		t.Errorf("code %d, %s%s, want\n%s", code, out, errs, want)
+	}
+	if out, errs, code := play(t, dir, "both.yaml"); code != 0 || errs != "" {
+		t.Errorf("code %d, %s%s", code, out, errs)
 	}
 }
 

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/rules"
 )
 
 // never warns of what the rules ask for and no request behind the gateway has: a client
-// that nobody states, and header fields that it removes. A limit by such a key is one for
+// that nobody states, an address behind Unix sockets, and header fields that it removes. A limit by such a key is one for
 // everybody, and an entry of deny refuses nobody.
 func (f *found) never() (all []string) {
 	if f.file.Gateway == nil {
@@ -43,8 +44,12 @@ func (f *found) never() (all []string) {
 	}
 	entries := func(list string, in []rules.Entry) {
 		for _, e := range in {
-			part, _, _ := strings.Cut(e.Text, "=")
-			if why := f.absent(part); why != "" {
+			part, _, pattern := strings.Cut(e.Text, "=")
+			kind := part
+			if !pattern { // an address or a network
+				kind = "address"
+			}
+			if why := f.absent(kind); why != "" {
 				all = append(all, fmt.Sprintf("%s: %s %s: it is for no request, as %s", f.rulesOf, list, words.Quote(part), why))
 			}
 		}
@@ -95,6 +100,9 @@ func (f *found) absent(part string) string {
 	g := f.file.Gateway
 	if part == "client" && g.Identity == nil {
 		return "no client is known without gateway.identity"
+	}
+	if part == "address" && !slices.ContainsFunc(g.Listen, func(s config.Socket) bool { return !strings.HasPrefix(string(s.Address), "unix:") }) {
+		return "connections to a unix socket have no address, and no proxy there is trusted to state one; listen on HOST:PORT"
 	}
 	name, isHeader := strings.CutPrefix(part, "header:")
 	if !isHeader {
