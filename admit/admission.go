@@ -85,6 +85,11 @@ func (a *Admission) Forget() {
 	a.pass.Forget()
 }
 
+// Pass returns the permit of the Shedder that the request holds; the zero Pass if there is
+// no Shedder. To Forget it before the request ends is for what follows and is no work of the
+// service: a stream, or a wait for a slow caller.
+func (a *Admission) Pass() Pass { return a.pass }
+
 func (a *Admission) release() {
 	a.hold.Release()
 	a.counted.Release()

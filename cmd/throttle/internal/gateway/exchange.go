@@ -33,6 +33,7 @@ type exchange struct {
 	version *rules.Compiled
 
 	admission *admit.Admission // while it is forwarded; nil if it was not charged
+	place     admit.Pass       // of the admission, in load shedding
 	pool      *upstream.Pool
 	endpoint  *upstream.Endpoint // that serves it
 	answer    *http.Response     // its answer, while a ReverseProxy passes it on; nil before
@@ -57,6 +58,8 @@ type exchange struct {
 	whole   atomic.Bool  // all of the body was read
 	answers atomic.Bool  // the answer has begun
 	last    atomic.Int64 // when something moved, since the start of the Gateway
+	sends   stopwatch    // for the caller, who sends the body
+	takes   stopwatch    // for the caller, who reads the answer
 	before  *exchange    // in the list of its route, and after; guarded by it
 	after   *exchange
 	watched bool
@@ -64,7 +67,9 @@ type exchange struct {
 	mu      sync.Mutex // guards what follows
 	ended   bool
 	cut     bool
-	starved bool // it was cut while it waited for the caller
+	starved bool        // it was cut while it waited for the caller
+	asked   *time.Timer // of the next yield; nil: none
+	waited  int64       // for the caller, until the last yield
 }
 
 // trust is whether a proxy is trusted: not asked yet, no, or yes.
@@ -169,6 +174,7 @@ func (x *exchange) begins(status int) {
 		x.streams = isEventStream(lines[0])
 	}
 	x.watch()
+	x.lasts()
 	x.answers.Store(true)
 }
 
@@ -185,13 +191,18 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.begins(http.StatusOK)
 	}
+	x.takes.begin(x.g.now())
 	n, err := x.ResponseWriter.Write(p)
-	x.moved()
+	x.takes.end(x.moved())
 	return n, err
 }
 
-// moved notes that the exchange is alive.
-func (x *exchange) moved() { x.last.Store(int64(time.Since(x.g.start))) }
+// moved notes that the exchange is alive, and returns the time since the start.
+func (x *exchange) moved() int64 {
+	now := x.g.now()
+	x.last.Store(now)
+	return now
+}
 
 // watch cuts the exchange once nothing has moved for long, from now.
 func (x *exchange) watch() {
@@ -241,7 +252,9 @@ func (x *exchange) stop() {
 		x.route.watch.remove(x)
 	}
 	x.mu.Lock()
-	x.ended = true
+	if x.ended = true; x.asked != nil {
+		x.asked.Stop()
+	}
 	x.mu.Unlock()
 	if x.endpoint != nil {
 		x.endpoint.Release()

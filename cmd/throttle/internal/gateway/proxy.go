@@ -39,10 +39,13 @@ func (g *Gateway) proxy() *httputil.ReverseProxy {
 // forward passes the request on to an upstream of pool. a is nil where nothing
 // was charged.
 func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admission) {
-	x.pool, x.admission = pool, a
+	if x.pool, x.admission = pool, a; a != nil {
+		x.place = a.Pass()
+	}
 	x.own.keep(x.Header())
 	if r.ContentLength != 0 {
 		x.watch()
+		x.lasts()
 		// Without it net/http reads the rest of the body before it lets an answer
 		// begin, which is not for a proxy to wait for. Not all writers have it.
 		x.duplex = http.NewResponseController(x.ResponseWriter).EnableFullDuplex() == nil && r.ProtoMajor == 1

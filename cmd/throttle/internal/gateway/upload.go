@@ -39,9 +39,10 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	u.touched.Store(true)
 	u.x.reads.Store(true)
+	u.x.sends.begin(u.x.g.now())
 	n, err := u.ReadCloser.Read(p)
 	u.x.reads.Store(false)
-	u.x.moved()
+	u.x.sends.end(u.x.moved())
 	u.keep(p[:n])
 	if err != nil && err != io.EOF && u.dropped.Load() {
 		return n, err
