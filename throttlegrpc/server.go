@@ -1,6 +1,7 @@
 package throttlegrpc
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/netip"
@@ -96,7 +97,8 @@ func (s *Server) Unary(ctx context.Context, in any, info *grpc.UnaryServerInfo, 
 }
 
 // Stream limits streams and their messages; it is a
-// grpc.StreamServerInterceptor. Streams teach a Shedder nothing.
+// grpc.StreamServerInterceptor. Streams teach a Shedder nothing, and those that last
+// hold no place in one that learns its bound.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx := ss.Context()
 	a, err := s.begin(ctx, s.Control, info.FullMethod, nil)
@@ -107,6 +109,9 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
+	if a != nil {
+		defer s.lasts(a)()
+	}
 	if s.Messages == nil && ctx == ss.Context() {
 		return handler(srv, ss)
 	}
@@ -116,6 +121,20 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return *refused // whatever the method made of it, as an end of what was sent
 	}
 	return err
+}
+
+// streaming is after how long an open stream holds no place any more: some twenty of them
+// would hold all that a Shedder has learnt so far.
+const streaming = time.Second
+
+// lasts gives back the place of a stream that lasts, and stop ends that. A bound that is set
+// says how many the service can hold, streams too.
+func (s *Server) lasts(a *admit.Admission) (stop func() bool) {
+	shed := cmp.Or(a.Request.Shed, s.Control.Shed)
+	if shed == nil || shed.MaxInFlight > 0 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(streaming, a.Pass().Forget).Stop
 }
 
 // context returns the context of an admitted call.
