@@ -70,6 +70,7 @@ type exchange struct {
 	starved bool        // it was cut while it waited for the caller
 	asked   *time.Timer // of the next yield; nil: none
 	waited  int64       // for the caller, until the last yield
+	asks    int         // how many yields there were since the answer began
 }
 
 // trust is whether a proxy is trusted: not asked yet, no, or yes.

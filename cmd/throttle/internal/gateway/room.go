@@ -10,6 +10,10 @@ import (
 // whom it waits for, and again.
 const lasting = 250 * time.Millisecond
 
+// mostLasting is how often an exchange is asked whose answer goes on: then it is taken for a
+// stream, as of gRPC.
+const mostLasting = 20
+
 // stopwatch sums the waits for a caller. All times are since the start of the Gateway.
 type stopwatch struct{ since, sum atomic.Int64 }
 
@@ -51,19 +55,25 @@ func (x *exchange) askLocked() {
 	}
 }
 
-// yield gives the place back if the exchange has waited for its caller most of the time.
+// yield gives the place back if the exchange has waited for its caller most of the time, or
+// its answer goes on and on.
 func (x *exchange) yield() {
-	now := x.g.now()
+	now, answers := x.g.now(), x.answers.Load()
+	if !answers && x.whole.Load() { // the service has all that it needs
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if answers {
+		x.asks++
+	}
 	before := x.waited
 	x.waited = x.sends.total(now) + x.takes.total(now)
-	switch {
-	case x.waited-before > int64(lasting/2):
+	if x.waited-before > int64(lasting/2) || x.asks >= mostLasting {
 		x.place.Forget()
-	case x.answers.Load(), !x.whole.Load(): // more of the answer is to come, or of the body to go
-		x.askLocked()
+		return
 	}
+	x.askLocked()
 }
 
 // now is the time since the start.
