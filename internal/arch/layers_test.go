@@ -71,7 +71,7 @@ var transport = append([]string{".", "admit", "rules", "store"}, purely...)
 
 // small are things that some packages share, which import nothing of ours.
 var small = map[string][]string{
-	"internal/list":          {"load", ".", "store", "admit"},
+	"internal/list":          {"load", ".", "store", "admit", "cmd/throttle"},
 	"internal/glob":          {"rules", "cmd/throttle"},
 	"internal/links":         {"rules", "cmd/throttle"},
 	"pace/internal/schedule": {"pace", "pace/peers"},

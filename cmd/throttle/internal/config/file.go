@@ -54,7 +54,7 @@ type Gateway struct {
 	Underscores  bool           `name:"underscores" default:"false" doc:"pass on header fields with _ in their names"`
 	MaxHeader    Size           `name:"max_header" least:"1KiB" most:"1MiB" default:"64KiB" doc:"largest header of a request; beyond it the answer is 431"`
 	MaxBody      Size           `name:"max_body" least:"1B" default:"none" doc:"largest body of a request; beyond it the answer is 413"`
-	MaxConns     int            `name:"max_connections" least:"1" most:"1000000" default:"10000" doc:"most connections of each socket; further ones wait"`
+	MaxConns     int            `name:"max_connections" least:"1" most:"1000000" default:"10000" doc:"most connections of each socket; further ones replace those that wait longest for their next request, or wait"`
 	MaxOfAddress int            `name:"max_connections_per_address" least:"1" most:"1000000" default:"none" doc:"most connections of one address, or /64; further ones are closed"`
 	HeaderIn     time.Duration  `name:"header_timeout" least:"10ms" most:"10m" default:"10s" doc:"time for the header of a request, for a TLS handshake, and for the rest of a body after an early answer"`
 	KeepAlive    time.Duration  `name:"keep_alive" least:"10ms" most:"1h" default:"2m" doc:"longest time that a connection may idle between requests"`

@@ -176,8 +176,9 @@ type Limits struct {
 	// MaxBody bounds the bytes of a request's body: 413 beyond. Bodies are
 	// streamed and not held. If zero, there is no bound.
 	MaxBody int64
-	// MaxConns bounds the connections of each socket. Those beyond wait in the
-	// queue of the kernel. If zero, 10,000.
+	// MaxConns bounds the connections of each socket. New ones beyond take the place of
+	// those that wait longest for their next request, or wait in the queue of the kernel.
+	// If zero, 10,000.
 	MaxConns int
 	// MaxConnsPerAddress bounds those of one address (of one /64 in IPv6); those
 	// beyond are closed at once. The networks of Proxies, Believed.From and

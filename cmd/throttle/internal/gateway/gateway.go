@@ -202,7 +202,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer x.leave()
 	}
 	defer x.stop()
-	if g.draining.Load() || ambiguous(r) {
+	if g.draining.Load() || ambiguous(r) || crowded(r) {
 		w.Header()["Connection"] = []string{"close"} // in HTTP/2 it is GOAWAY
 	}
 	if g.control.Rules != nil {

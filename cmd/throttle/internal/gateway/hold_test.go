@@ -211,7 +211,7 @@ func TestMaxConns(t *testing.T) {
 
 	e = serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{MaxConns: 1}})
 	first, second := e.dial(), e.dial()
-	get(first)
+	io.WriteString(first, "GET / HTTP/1.1\r\n")
 	answered := make(chan int, 1)
 	go func() { answered <- get(second) }()
 	select {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -115,7 +117,8 @@ type bounded struct {
 
 	counts *counts
 	mu     sync.Mutex
-	per    map[string]int // the connections of each address
+	per    map[string]int  // the connections of each address
+	idle   list.List[conn] // those that wait for their next request, the one that has waited longest first
 }
 
 func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
@@ -146,9 +149,7 @@ func affordable(most, files, sockets int) int {
 
 // Accept waits for a connection, and for room.
 func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.room <- struct{}{}:
-	case <-b.ended:
+	if !b.enough() {
 		return nil, net.ErrClosed
 	}
 	for {
@@ -164,6 +165,75 @@ func (b *bounded) Accept() (net.Conn, error) {
 		}
 		c.Close()
 	}
+}
+
+// evictable is how long a connection must have waited for its next request to be closed for
+// another: one that has just been answered may be about to send it.
+const evictable = time.Second
+
+// enough waits for room, and makes some: the connection that has waited longest for its next
+// request is closed; and answers to what is crowded end their connections. Without that, callers that
+// keep their connections would shut all others out. It reports false once the socket is closed.
+func (b *bounded) enough() bool {
+	select {
+	case b.room <- struct{}{}:
+		return true
+	default:
+	}
+	timer := time.NewTimer(b.evict(time.Now()))
+	defer timer.Stop()
+	for {
+		select {
+		case b.room <- struct{}{}:
+			return true
+		case <-b.ended:
+			return false
+		case <-timer.C:
+			timer.Reset(b.evict(time.Now()))
+		}
+	}
+}
+
+// crowded reports whether the connection of a request is one of as many as there may be,
+// but for the one that is waited for.
+func crowded(r *http.Request) bool {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c != nil && len(c.of.room) == cap(c.of.room)
+}
+
+// evict closes the connection that has waited longest for its next request, and long enough,
+// and returns when the next may have.
+func (b *bounded) evict(now time.Time) time.Duration {
+	b.mu.Lock()
+	c := b.idle.Front()
+	if c == nil {
+		b.mu.Unlock()
+		return evictable
+	}
+	if left := evictable - now.Sub(c.since); left > 0 {
+		b.mu.Unlock()
+		return left
+	}
+	b.idle.Remove(&c.place)
+	b.mu.Unlock()
+	_ = c.end()
+	return evictable
+}
+
+// rests notes that c waits for its next request.
+func (b *bounded) rests(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.idle.Remove(&c.place)
+	b.idle.Push(&c.place, c)
+	c.since = time.Now()
+}
+
+// wakes notes that c does not.
+func (b *bounded) wakes(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.idle.Remove(&c.place)
 }
 
 // enter counts a connection of a.
@@ -222,6 +292,9 @@ type conn struct {
 	now  atomic.Int32 // how far it is
 	rest atomic.Int64 // for how long the rest of a request may come before it is closed
 	once sync.Once
+
+	place list.Node[conn] // among the idle; guarded by of.mu
+	since time.Time       // when it was put there; guarded by of.mu
 }
 
 // connKey is the context key of the *conn of a request.
@@ -267,6 +340,7 @@ func (c *conn) Close() error {
 // end closes the connection at once.
 func (c *conn) end() error {
 	err := c.Conn.Close()
+	c.of.wakes(c)
 	c.once.Do(func() { c.of.leave(c.key) })
 	return err
 }

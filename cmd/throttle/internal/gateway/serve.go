@@ -159,10 +159,14 @@ func (g *Gateway) changed(c net.Conn, to http.ConnState) {
 	}
 	switch to {
 	case http.StateActive:
+		own.of.wakes(own)
 		own.become(active)
 	case http.StateIdle, http.StateHijacked:
 		own.rest.Store(0) // all of the body was read
 		own.become(resting)
+		if to == http.StateIdle {
+			own.of.rests(own)
+		}
 	}
 }
 
