@@ -240,3 +240,26 @@ func TestDeadRestsAndEnds(t *testing.T) {
 		}
 	})
 }
+
+// A Worker without a Handle panics in the goroutine that begins to use it, not in one
+// that has no caller.
+func TestHandleMissing(t *testing.T) {
+	const want = "worker: the Worker has no Handle"
+	for name, use := range map[string]func(w *worker.Worker[record]){
+		"Assign": func(w *worker.Worker[record]) { w.Assign(t.Context(), "a", 0) },
+		"Each": func(w *worker.Worker[record]) {
+			for r, err := range w.Each(t.Context(), func(func(record) bool) {}) {
+				t.Errorf("Each yields %v, %v", r, err)
+			}
+		},
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p != want {
+					t.Errorf("%s of a Worker without a Handle: panic %v, want %q", name, p, want)
+				}
+			}()
+			use(new(worker.Worker[record]))
+		}()
+	}
+}

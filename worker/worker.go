@@ -161,8 +161,11 @@ type Worker[R any] struct {
 // The contexts of Handle and Dead derive from ctx. When it ends, their calls are
 // cancelled and no further try starts; a program that wants to drain first should
 // not end it before [Worker.Drain]. Every assignment must end, by ctx, Revoke,
-// Lost or Drain.
+// Lost or Drain. Assign panics if there is no Handle.
 func (w *Worker[R]) Assign(ctx context.Context, name string, next int64) *Assignment[R] {
+	if w.Handle == nil { // here, as later a goroutine that no caller can name would panic
+		panic("worker: the Worker has no Handle")
+	}
 	a := &Assignment[R]{worker: w, name: name, window: newWindow[item[R]](next)}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	w.mu.Lock()
