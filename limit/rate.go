@@ -9,11 +9,11 @@ import (
 )
 
 // ParseRate reads a rate written as COUNT/[N]UNIT, UNIT being ms, s, m, min, h,
-// hour, d or day, and m a minute: "4/s", "600/1m", "100/10s", "5000/h". A COUNT
-// with up to 6 decimals is a whole COUNT of a longer period: "0.5/s" is 1/2s,
-// "2.5/s" is 5/2s. A COUNT of zero ("0/s") allows nothing; the period is always
-// above zero. The error is one line that says what would be right; count and
-// period are then 0 and a second.
+// hour, d or day (or sec, second, minute), and m a minute: "4/s", "600/1m",
+// "100/10s", "5000/h". A COUNT with up to 6 decimals is a whole COUNT of a longer
+// period: "0.5/s" is 1/2s, "2.5/s" is 5/2s. A COUNT of zero ("0/s") allows
+// nothing; the period is always above zero. The error is one line that says what
+// would be right; count and period are then 0 and a second.
 func ParseRate(text string) (count int64, period time.Duration, err error) {
 	count, period, what := parseRate(text, unitOf)
 	if what != "" {
@@ -21,6 +21,9 @@ func ParseRate(text string) (count int64, period time.Duration, err error) {
 	}
 	return count, period, nil
 }
+
+// unknownUnit is what is wrong with a rate whose UNIT is none.
+const unknownUnit = "UNIT is not known"
 
 // parseRate is ParseRate with units of one's choice. If what is not empty, it
 // says what is wrong.
@@ -43,7 +46,7 @@ func parseRate(text string, unitOf func(string) (time.Duration, bool)) (count in
 	}
 	unit, ok := unitOf(tail[digits:])
 	if !ok {
-		return 0, 0, "UNIT is not known"
+		return 0, 0, unknownUnit
 	}
 	if n > math.MaxInt64/int64(unit)/times {
 		return 0, 0, "the period is longer than 292 years"

@@ -46,6 +46,9 @@ func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Li
 		return l, "there is a blank before COUNT or in the rate"
 	}
 	if l.Count, l.Period, what = parseRate(rate, limitUnit); what != "" {
+		if what == unknownUnit {
+			what = "UNIT is none of ms, s, min, h, day, week and month"
+		}
 		return l, what
 	}
 	if slices.Contains(words, "") {

@@ -84,6 +84,7 @@ func TestParseBad(t *testing.T) {
 		{"1.5.5/s", "COUNT"},
 		{"1/0s", "above zero"},
 		{"1/fortnight", "UNIT"},
+		{"100/mn", "UNIT is none of ms, s, min, h, day, week and month"},
 		{"1/s ", "an extra blank after the rate"},
 		{"3/h  burst 5", "an extra blank after the rate"},
 		{"3/h burst  5", "an extra blank after the rate"},
