@@ -119,9 +119,32 @@ func show(ctx context.Context, a *admin, stdout io.Writer, once bool) error {
 		return err
 	}
 	if once || !terminal.Is(stdout) {
+		if len(s.ticks) == 0 {
+			a.first(ctx, s)
+		}
 		return s.once()
 	}
 	return a.live(ctx, s)
+}
+
+// first waits for the first tick of a listener that nobody has looked at lately: it
+// measures only from then on. If none comes, the screen says so.
+func (a *admin) first(ctx context.Context, s *screen) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	r, err := a.send(ctx, "/api/v1/stream?after=0")
+	if err != nil {
+		return
+	}
+	defer r.Body.Close() // only read from
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, mostEvent)
+	for lines.Scan() {
+		if t, ok := tickOf(lines.Text()); ok {
+			s.add(t)
+			return
+		}
+	}
 }
 
 // get reads an endpoint into v.
@@ -251,9 +274,8 @@ func (s *screen) scan(stream io.Reader, heard, changed func()) error {
 	lines.Buffer(nil, mostEvent)
 	for lines.Scan() {
 		heard()
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		var t ticks.Tick
-		if !ok || json.Unmarshal([]byte(data), &t) != nil {
+		t, ok := tickOf(lines.Text())
+		if !ok {
 			continue
 		}
 		if n := len(s.ticks); n > 0 && t.Version != s.ticks[n-1].Version {
@@ -265,4 +287,11 @@ func (s *screen) scan(stream io.Reader, heard, changed func()) error {
 		}
 	}
 	return cmp.Or(lines.Err(), errors.New("the stream ended"))
+}
+
+// tickOf reads the tick in a line of a stream, if it has one.
+func tickOf(line string) (t ticks.Tick, ok bool) {
+	data, ok := strings.CutPrefix(line, "data: ")
+	ok = ok && json.Unmarshal([]byte(data), &t) == nil
+	return t, ok
 }

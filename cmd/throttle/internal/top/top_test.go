@@ -93,6 +93,25 @@ login                ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁�
 	}
 }
 
+// TestOnceFirst: a listener that nobody has looked at lately has no tick yet, and the
+// first one is waited for.
+func TestOnceFirst(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/", answers(nil))
+	mux.HandleFunc("/api/v1/stream", func(w http.ResponseWriter, r *http.Request) {
+		data, _ := json.Marshal(tick(1, 5, 2, 1e-5))
+		fmt.Fprintf(w, ": hello\n\nid: 1\ndata: %s\n\n", data)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // a stream goes on
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	out, errs, code := clitest.Play(t.Context(), Run, "-admin", s.URL, "-token", "secret", "-once")
+	if !strings.Contains(out, "5 passed/s  2 refused/s") || code != 0 {
+		t.Errorf("code %d, %s\n%s\nwant the first tick", code, errs, out)
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
 	t.Cleanup(other.Close)
