@@ -71,7 +71,7 @@ func (h *journalled) Handle(ctx context.Context, r slog.Record) error {
 		if a.Key == "err" {
 			e.Err = words.OneLine(a.Value.String())
 		} else {
-			fmt.Fprintf(&text, " %s=%.200s", a.Key, a.Value)
+			fmt.Fprintf(&text, " %s=%.200s", a.Key, plain(a.Value))
 		}
 		return true
 	})
@@ -81,6 +81,14 @@ func (h *journalled) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
+}
+
+// plain is v as text; of a list, its items are told apart.
+func plain(v slog.Value) string {
+	if list, ok := v.Any().([]string); ok {
+		return strings.Join(list, "; ")
+	}
+	return v.String()
 }
 
 // WithAttrs returns a Handler with more attributes.

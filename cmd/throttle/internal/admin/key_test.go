@@ -256,11 +256,13 @@ func TestEventsLevel(t *testing.T) {
 	var b bytes.Buffer
 	log := a.Logger(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelWarn}))).With("store", "redis")
 	log.Debug("a detail")
-	log.Info("the store is back")
+	log.Info("the store is back", "after", []string{"one miss", "another"})
 	log.Warn("the disk is full")
 	all := a.since(0)
 	if len(all) != 2 || all[0].What != "the store is back" || all[1].What != "the disk is full" {
 		t.Errorf("kept: %+v", all)
+	} else if got := all[0].On; got != "store=redis after=one miss; another" {
+		t.Errorf("kept with %q, the items of the list not told apart", got)
 	}
 	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "the disk is full") {
 		t.Errorf("logged: %s", got)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -101,6 +102,40 @@ func TestTicksDrawn(t *testing.T) {
 		p.View(w, httptest.NewRequest("GET", path, nil))
 		if w.Code != http.StatusOK || asked != want {
 			t.Errorf("GET %s: %d, it reads %d ticks, want %d", path, w.Code, asked, want)
+		}
+	}
+}
+
+// TestShown: what a view says, by the answers of the API.
+func TestShown(t *testing.T) {
+	answers := map[string]string{
+		"/api/v1/rules": `{"rules": [{"name": "a", "shadow": true, "limits": ["1/s"]}, {"name": "b", "limits": ["1/s"]}]}`,
+		"/api/v1/top":   `{"total": 1200, "instances": 1, "keys": []}`,
+	}
+	p := &Page{
+		Call: func(_ context.Context, _, path string, _, v any) error {
+			path, _, _ = strings.Cut(path, "?")
+			return json.Unmarshal([]byte(cmp.Or(answers[path], "{}")), v)
+		},
+		Ticks: func(int) []ticks.Tick {
+			return []ticks.Tick{{Seconds: 1, Rules: map[string]ticks.Count{"a": {Shadow: 7}}}}
+		},
+		Viewer: func(context.Context) Viewer { return Viewer{} },
+		Status: func(error) int { return http.StatusInternalServerError },
+	}
+	for _, c := range []struct {
+		path, want string
+		times      int
+	}{
+		{"/rules", `data-of="shadow">7</span> shadow/s`, 1}, // of the shadow rule alone, where there is no room for the column
+		{"/who?rule=b&by=refused", "A share is of the 1,200 refusals of all rules in 1 instance.", 1},
+		{"/who?rule=b&by=near", "A share is of the 1,200 decisions near a limit of all rules", 1},
+		{"/who?rule=b&by=all", "A share is of the 1,200 decisions of all rules", 1},
+	} {
+		w := httptest.NewRecorder()
+		p.View(w, httptest.NewRequest("GET", c.path, nil))
+		if got := strings.Count(w.Body.String(), c.want); got != c.times {
+			t.Errorf("GET %s: %d, %d times %q, want %d:\n%s", c.path, w.Code, got, c.want, c.times, w.Body)
 		}
 	}
 }

@@ -51,6 +51,17 @@ type whoBody struct {
 	Top           *top
 }
 
+// Counted names what the top keys are counted by.
+func (b *whoBody) Counted() string {
+	switch b.By {
+	case "near":
+		return "decisions near a limit"
+	case "all":
+		return "decisions"
+	}
+	return "refusals"
+}
+
 // ID is what logs call the key that was looked up.
 func (b *whoBody) ID() string {
 	if len(b.Key.Limits) == 0 {
