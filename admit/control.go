@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ type Control struct {
 	Store store.Store
 
 	// Limit is how much each key may use, see [Request.Key]. If zero, there is
-	// no limit.
+	// no limit. One with a Count and a Period below a microsecond, or none, is a
+	// mistake, which bounds next to nothing: it is logged once, by [slog.Default].
 	Limit limit.Limit
 	// LimitFor returns the limit of one request, for callers on different
 	// plans. The same key should always have the same limit. If nil, Limit.
@@ -200,6 +202,9 @@ func (c *Control) setUp() {
 	c.seed = maphash.MakeSeed()
 	if c.Store == nil {
 		c.own = store.InProcess()
+	}
+	if l := c.Limit; c.Rules == nil && l.Count > 0 && l.Period < time.Microsecond {
+		slog.Warn("admit: the Limit has next to no Period, so it limits nobody; set it, as in time.Minute", "name", c.name(), "count", l.Count, "period", l.Period)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -124,6 +125,14 @@ var texts = []struct {
 		var q admit.Queue
 		_, err := q.Wait(t.Context(), "user:42", perMinute, 101)
 		return err.Error()
+	}},
+	{"a limit without a Period", func(t *testing.T) string {
+		return logged(t, func() {
+			limited := throttlehttp.Limit(limit.Limit{Count: 100}, nil)(http.NotFoundHandler())
+			for range 2 {
+				limited.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+			}
+		})
 	}},
 	{"the store fails", func(t *testing.T) string {
 		q := admit.Queue{Store: redis(dialed)}
