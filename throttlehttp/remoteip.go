@@ -18,8 +18,13 @@ func RemoteIP(r *http.Request) string { return ClientNetwork{}.Key(r) }
 
 // ClientIP returns a function that returns the key of a request behind trusted
 // proxies: the address of the client by rules.ClientAddress, in the form of
-// RemoteIP. A client cannot choose it.
+// RemoteIP. A client cannot choose it: ClientIP panics if behind is one that a
+// file of rules may not have, such as one that trusts 0.0.0.0/0, or whose Header
+// is another than X-Forwarded-For and Forwarded.
 func ClientIP(behind rules.Proxies) func(*http.Request) string {
+	if _, err := rules.Compile(rules.Set{Proxies: behind}); err != nil {
+		panic("throttlehttp: ClientIP: " + strings.TrimPrefix(err.Error(), "rules: "))
+	}
 	return ClientNetwork{Behind: behind}.Key
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/throttle-go/throttle/admit"
@@ -50,5 +51,37 @@ func TestRulesSeeABareAddress(t *testing.T) {
 		if a := ask(h, "GET", func(r *http.Request) { r.RemoteAddr = from }); a.StatusCode != 403 {
 			t.Errorf("from %s, which is denied: %d, want 403", from, a.StatusCode)
 		}
+	}
+}
+
+// TestClientIPTrusts: proxies by which clients could choose their address, or that
+// state it in a field which is not read, are refused where they are written.
+func TestClientIPTrusts(t *testing.T) {
+	of := func(networks ...string) (all rules.Networks) {
+		for _, n := range networks {
+			all = append(all, netip.MustParsePrefix(n))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		behind rules.Proxies
+		want   string // of the panic; empty: there is none
+	}{
+		{rules.Proxies{}, ""},
+		{rules.Proxies{Trusted: of("10.0.0.0/8"), Header: "forwarded"}, ""},
+		{rules.Proxies{Trusted: of("10.0.0.0/8", "0.0.0.0/0")}, "throttlehttp: ClientIP: proxies.trusted[1]: trusts everybody"},
+		{rules.Proxies{Trusted: of("0.0.0.0/1", "128.0.0.0/1")}, "throttlehttp: ClientIP: proxies.trusted: these networks together are everybody"},
+		{rules.Proxies{Trusted: of("10.0.0.0/8"), Header: "X-Real-IP"}, "throttlehttp: ClientIP: proxies.header: must be X-Forwarded-For or Forwarded"},
+		{rules.Proxies{Header: "Forwarded"}, "throttlehttp: ClientIP: proxies: no proxy is trusted"},
+	} {
+		func() {
+			defer func() {
+				said, _ := recover().(string)
+				if !strings.HasPrefix(said, c.want) || (said != "") != (c.want != "") {
+					t.Errorf("ClientIP(%+v): panic %q, want %q", c.behind, said, c.want)
+				}
+			}()
+			ClientIP(c.behind)
+		}()
 	}
 }
