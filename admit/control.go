@@ -165,6 +165,9 @@ func (c *Control) Begin(ctx context.Context, q Request) (*Admission, error) {
 // Admissions. Nothing else may still use a: neither the request before it, nor a
 // context made by [Admission.Context].
 func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
+	if ctx == nil {
+		panic("admit: Control.Begin: the context is nil")
+	}
 	c.once.Do(c.setUp)
 	*a = Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}
 	a.charged.store = c.store()

@@ -262,6 +262,8 @@ func TestNilContextIsNamed(t *testing.T) {
 	for want, f := range map[string]func(){
 		"admit: Queue.Wait: the context is nil":      func() { new(Queue).Wait(none, "k", perSecond(1), 1) },
 		"admit: Shedder.Acquire: the context is nil": func() { new(Shedder).Acquire(none, 0) },
+		"admit: Control.Begin: the context is nil":   func() { new(Control).Begin(none, Request{}) },
+		"admit: Quota.Create: the context is nil":    func() { new(Quota).Create(none, "k", 1, 1) },
 	} {
 		func() {
 			defer func() {

@@ -99,6 +99,9 @@ var (
 // or the end of ctx while it waited for Count. The Creation is then nil; its
 // Cancel does nothing.
 func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creation, error) {
+	if ctx == nil {
+		panic("admit: Quota.Create: the context is nil")
+	}
 	if n == 0 {
 		n = 1
 	}
