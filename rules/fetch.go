@@ -167,8 +167,13 @@ type File struct {
 	mu sync.Mutex // a lock of the file is one of the process on some systems
 }
 
+var errNoPath = errors.New("the File has no Path")
+
 // Load reads the file.
 func (f *File) Load(context.Context) (version string, data []byte, err error) {
+	if f.Path == "" { // which would read as a file that is not there yet
+		return "", nil, errNoPath
+	}
 	data, err = readFile(f.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -190,7 +195,10 @@ func versionOf(data []byte) string {
 
 // Swap replaces the file.
 func (f *File) Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error) {
-	if len(data) > MaxSize {
+	switch {
+	case f.Path == "":
+		return "", false, errNoPath
+	case len(data) > MaxSize:
 		return "", false, fmt.Errorf("%s: longer than %d bytes", f.Path, MaxSize)
 	}
 	unlock, err := f.lock(ctx)

@@ -309,3 +309,15 @@ func TestStackRestarts(t *testing.T) {
 		}
 	})
 }
+
+// A File without a Path is no document that is not there yet: Refresh and Edit say so.
+func TestFileWithoutPath(t *testing.T) {
+	s := &rules.Stack{Shared: new(rules.File)}
+	const want = "the File has no Path"
+	if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Refresh = %v, want %q in it", err, want)
+	}
+	if _, _, err := new(rules.File).Swap(t.Context(), "", nil); err == nil || err.Error() != want {
+		t.Errorf("Swap = %v, want %q", err, want)
+	}
+}

@@ -42,10 +42,16 @@ type Operation struct {
 	Call, Return time.Duration
 }
 
-var errHistoryFull = errors.New("throttletest: the history is full; set Max")
+var (
+	errHistoryFull = errors.New("throttletest: the history is full; set Max")
+	errNoStore     = errors.New("throttletest: the History has no Store")
+)
 
 // Take calls the Store and records the call.
 func (h *History) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if h.Store == nil {
+		return false, errNoStore
+	}
 	began, err := h.begin()
 	if err != nil {
 		return false, err

@@ -167,4 +167,7 @@ func TestHistory(t *testing.T) {
 		}
 		last = o.Return
 	}
+	if _, err := new(throttletest.History).Take(t.Context(), nil, nil); err == nil || err.Error() != "throttletest: the History has no Store" {
+		t.Errorf("without a Store: %v", err)
+	}
 }
