@@ -56,10 +56,17 @@ type link struct {
 	*trail
 	throttle *throttle.Throttle // where it waited for its turn
 	above    *link              // nil: none
+	depth    int                // how many are above
 	over     atomic.Bool        // RoundTrip has returned; the context lives on in the answer's Request
 }
 
 type linkKey struct{}
+
+// maxDepth bounds the Transports that a request is in: beyond it they are the same
+// ones again, as where http.DefaultTransport wraps a Transport that has no Base.
+const maxDepth = 32
+
+var errLoop = errors.New("throttlehttp: the Base of a Transport leads back to it; set it to what sends the requests, such as an http.Transport")
 
 // begin begins the trail of c, which is to wait at t, or joins that of a
 // Transport above, which will retry. A Base may send requests of its own with
@@ -80,7 +87,7 @@ func (c *call) begin(t *throttle.Throttle) (turn bool) {
 		return false
 	}
 	c.nested, c.rewinds = true, false
-	c.link = &link{trail: l.trail, throttle: t, above: l}
+	c.link = &link{trail: l.trail, throttle: t, above: l, depth: l.depth + 1}
 	for ; l != nil; l = l.above {
 		turn = turn || l.throttle == t
 	}
@@ -215,11 +222,14 @@ func (p *tap) ranBefore() bool {
 	return p.resent
 }
 
-// unsendable reports whether the last try ended as the request is malformed and
-// net/http does not send it. It goes by the text of net/http, as there is no
+// unsendable reports whether the last try ended as no Base sends the request, or
+// as it is malformed and net/http does not send it. That goes by the text of net/http, as there is no
 // other sign: a protocol that was registered with an http.Transport may send
 // without hooks.
 func (c *call) unsendable() bool {
+	if errors.Is(c.err, errLoop) {
+		return true
+	}
 	base := c.base
 	for t, ok := base.(*Transport); ok; t, ok = base.(*Transport) {
 		base = t.base()

@@ -54,7 +54,8 @@ import (
 type Transport struct {
 	// Base sends the requests. If nil, http.DefaultTransport; if the program has
 	// set that to this Transport, its value at the start of the program. If
-	// http.DefaultTransport wraps this Transport, Base must be set. Base should not
+	// http.DefaultTransport wraps this Transport, Base must be set: a Base that
+	// leads back to the Transport is an error of the request. Base should not
 	// retry by itself: layers of retries multiply, see Warn. If Base is, or wraps,
 	// another Transport, that inner one paces and learns, but only this one retries.
 	Base http.RoundTripper
@@ -129,6 +130,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.dialect, c.bodies, c.splits, c.name, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
 	turn := c.begin(m.Throttle())
 	defer c.link.over.Store(true)
+	if c.link.depth > maxDepth {
+		return c.end(errLoop)
+	}
 	if turn {
 		return c.straight()
 	}

@@ -231,6 +231,34 @@ func TestTransportAsTheDefault(t *testing.T) {
 	}
 }
 
+// wrapped is a layer around a RoundTripper.
+type wrapped struct{ http.RoundTripper }
+
+// A Transport that leads back to itself gives up the request, with the reason, and
+// does not call itself without end.
+func TestTransportLeadsBack(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		for name, loop := range map[string]func(*Transport) http.RoundTripper{
+			"itself":  func(tr *Transport) http.RoundTripper { return tr },
+			"wrapped": func(tr *Transport) http.RoundTripper { return wrapped{tr} },
+			"another": func(tr *Transport) http.RoundTripper { return &Transport{Base: wrapped{tr}} },
+		} {
+			calls := 0
+			tr := &Transport{Name: func(*http.Request) string {
+				if calls++; calls > 1000 {
+					panic("it calls itself without end")
+				}
+				return ""
+			}}
+			tr.Base = loop(tr)
+			_, err := tr.RoundTrip(request(t, "PUT", "text"))
+			if e := new(throttle.Error); !errors.Is(err, errLoop) || !errors.As(err, &e) || e.MayHaveRun || calls > maxDepth+2 {
+				t.Errorf("%s: %v after %d calls, want %q after %d, not executed", name, err, calls, errLoop, maxDepth+2)
+			}
+		}
+	})
+}
+
 // A key without a value says that a request may be repeated, and is not sent: as net/http has it.
 func TestKeyWithoutValue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
