@@ -160,7 +160,7 @@ func TestIdentify(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p := &prober{to: &limiter{limit: l, rng: rand.New(rand.NewPCG(1, 1))}, reader: reader{dialect: signal.For("")}, plan: o.plan, errors: 1, show: func(string) {}}
+				p := &prober{to: &limiter{limit: l, rng: rand.New(rand.NewPCG(1, 1))}, reader: reader{dialect: signal.For("")}, plan: o.plan, failures: 1, show: func(string) {}}
 				if err := p.run(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -47,7 +47,7 @@ Flags:
   -requests N   send at most so many requests (2000)
   -refusals N   end after so many refusals (60)
   -for D        end after so long (5m); a limit an hour takes hours
-  -errors N     end after so many failures, or answers of 5xx that refuse
+  -failures N   end after so many failures, or answers of 5xx that refuse
                 nothing (10)
   -at-once N    at most so many in flight (32)
   -method M     GET if left out, or POST with -d
@@ -88,7 +88,7 @@ type options struct {
 	url      *url.URL
 	to       *target
 	plan     fit.Plan
-	errors   int
+	failures int
 	refused  []int
 	yes      bool
 	latency  time.Duration
@@ -149,7 +149,7 @@ func (o *options) asked(ctx context.Context, stderr io.Writer) (*findings, error
 	o.to.connect(o.plan.AtOnce)
 	defer o.to.close()
 	r := reader{o.to.dialect, o.refused}
-	p := &prober{to: o.to, reader: r, plan: o.plan, errors: o.errors, show: progress(stderr)}
+	p := &prober{to: o.to, reader: r, plan: o.plan, failures: o.failures, show: progress(stderr)}
 	err := p.run(ctx)
 	p.show("")
 	if o.log != "" && o.log != outfile.Dash && len(p.seen) > 0 {
@@ -210,7 +210,7 @@ func optionsOf(args []string) (*options, error) {
 	flags.IntVar(&o.plan.Requests, "requests", 2000, "")
 	flags.IntVar(&o.plan.Refusals, "refusals", 60, "")
 	flags.DurationVar(&o.plan.Time, "for", 5*time.Minute, "")
-	flags.IntVar(&o.errors, "errors", 10, "")
+	flags.IntVar(&o.failures, "failures", 10, "")
 	flags.IntVar(&o.plan.AtOnce, "at-once", 32, "")
 	flags.StringVar(&o.to.method, "method", "", "")
 	var fields list
@@ -249,7 +249,7 @@ func (o *options) check() error {
 	}{
 		{"requests", o.plan.Requests, 1, mostRequests},
 		{"refusals", o.plan.Refusals, 1, mostRequests},
-		{"errors", o.errors, 1, mostRequests},
+		{"failures", o.failures, 1, mostRequests},
 		{"at-once", o.plan.AtOnce, 1, mostAtOnce},
 	} {
 		if f.is < f.least || f.is > f.most {

@@ -268,7 +268,7 @@ func TestUsage(t *testing.T) {
 		{"-limit http://127.0.0.1 more", "more is too much"},
 		{"-limit -requests=0 http://127.0.0.1", "-requests 0: must be from 1 to 65536"},
 		{"-limit -refusals=-1 http://127.0.0.1", "-refusals -1: must be"},
-		{"-limit -errors=0 http://127.0.0.1", "-errors 0: must be"},
+		{"-limit -failures=0 http://127.0.0.1", "-failures 0: must be"},
 		{"-limit -at-once=1001 http://127.0.0.1", "-at-once 1001: must be from 1 to 1000"},
 		{"-limit -for=0s http://127.0.0.1", "-for 0s: must be above zero, and at most 168h"},
 		{"-limit -timeout=2h http://127.0.0.1", "-timeout 2h0m0s: must be"},

@@ -22,11 +22,11 @@ type sender interface {
 
 // prober sends what a plan asks for, within its bounds.
 type prober struct {
-	to     sender
-	reader reader
-	plan   fit.Plan
-	errors int               // the most that may fail
-	show   func(text string) // progress
+	to       sender
+	reader   reader
+	plan     fit.Plan
+	failures int               // the most that may fail
+	show     func(text string) // progress
 
 	seen    []seen
 	answers []fit.Answer
@@ -151,8 +151,8 @@ func (p *prober) spent(at time.Time) bool {
 		p.ended = "-refusals " + fmt.Sprint(p.plan.Refusals)
 	case at.Sub(p.began) > p.plan.Time, time.Since(p.began) > p.plan.Time:
 		p.ended = "-for " + words.Short(p.plan.Time)
-	case p.failed >= p.errors:
-		p.ended = "-errors " + fmt.Sprint(p.errors)
+	case p.failed >= p.failures:
+		p.ended = "-failures " + fmt.Sprint(p.failures)
 	default:
 		return false
 	}
@@ -185,7 +185,7 @@ func (p *prober) verdict(ctx context.Context) error {
 		return p.interrupted()
 	case p.failed > 0 && len(p.seen) == 1:
 		return exit.Failf("find: %v", p.why)
-	case p.failed >= p.errors:
+	case p.failed >= p.failures:
 		return exit.Failf("find: %d of %s failed; the last: %v", p.failed, words.Plural(p.sent, "request", "requests"), p.why)
 	}
 	return nil

@@ -48,7 +48,7 @@ func (s *service) send(ctx context.Context) (seen, error) {
 }
 
 func (s *service) prober(p fit.Plan) *prober {
-	return &prober{to: s, reader: reader{dialect: signal.For("")}, plan: p, errors: 3, show: func(string) {}, began: time.Now()}
+	return &prober{to: s, reader: reader{dialect: signal.For("")}, plan: p, failures: 3, show: func(string) {}, began: time.Now()}
 }
 
 var wide = fit.Plan{Requests: 1000, Refusals: 1000, Time: time.Hour, AtOnce: 100}
@@ -112,7 +112,7 @@ func TestBounds(t *testing.T) {
 		{fit.Plan{Requests: 7, Refusals: 1000, Time: time.Hour}, nil, 7, "-requests 7", ""},
 		{fit.Plan{Requests: 1000, Refusals: 5, Time: time.Hour}, refuse, 5, "-refusals 5", ""},
 		{fit.Plan{Requests: 1000, Refusals: 1000, Time: 950 * time.Millisecond}, nil, 10, "-for 950ms", ""},
-		{wide, fail, 4, "-errors 3", "find: 3 of 4 requests failed; the last: no answer"},
+		{wide, fail, 4, "-failures 3", "find: 3 of 4 requests failed; the last: no answer"},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			p := (&service{latency: time.Millisecond, decide: test.decide}).prober(test.plan)

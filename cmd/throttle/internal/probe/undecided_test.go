@@ -46,7 +46,7 @@ func TestDoubt(t *testing.T) {
 			"A rest after a refusal tells the first two apart: a bucket gives back in proportion to it, a window nothing before its period has passed. It ended by -for 5m: observe for longer."},
 		{excluded, "Not identified: only a token bucket remains (ln -2.0, 50%), but the rate is known only to 7 %."},
 		{nothing, "Not identified: nothing was refused in 20 requests. A limit shows where it is exceeded: send more (-requests) and more at once (-at-once). It ended by -requests 20: allow more."},
-		{doubtful("-errors 3", time.Hour, bucket, counter), "It ended by -errors 3."},
+		{doubtful("-failures 3", time.Hour, bucket, counter), "It ended by -failures 3."},
 	} {
 		got := test.f.doubt()
 		if !strings.HasSuffix(got, test.want) || strings.HasSuffix(got, "..") {
