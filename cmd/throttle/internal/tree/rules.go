@@ -12,6 +12,27 @@ import (
 // Rules reads a file of rules in YAML or JSON, to be the Read of a rules.Source.
 // Text that begins with { or a comment of JSON is JSON. The error is a *rules.Error.
 func Rules(data []byte) (rules.Node, error) {
+	n, err := rulesOf(data)
+	if err == nil {
+		err = ofServe(n)
+	}
+	return n, err
+}
+
+// ofServe returns an error for a file of 'throttle serve', which names a file of rules
+// and has none itself: its version and its rules would be refused for their form.
+func ofServe(n rules.Node) error {
+	fields, _ := n.Value.([]rules.Field)
+	for _, f := range fields {
+		switch f.Name {
+		case "store", "gateway", "admin", "drain", "log":
+			return &rules.Error{Line: f.Line, Column: f.Column, What: f.Name + " is a section of a file of 'throttle serve'; write the file of rules that its section rules names"}
+		}
+	}
+	return nil
+}
+
+func rulesOf(data []byte) (rules.Node, error) {
 	start := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n")
 	switch {
 	case len(start) == 0 && len(data) <= rules.MaxSize:

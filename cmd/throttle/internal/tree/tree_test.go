@@ -121,3 +121,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestRulesOfServe: a file of 'throttle serve' in place of its file of rules is named so.
+func TestRulesOfServe(t *testing.T) {
+	for text, want := range map[string]string{
+		"version: 1\nrules: {file: r.yaml}\ngateway: {listen: :80}\n": "rules: 3:1: gateway is a section of a file of 'throttle serve'; write the file of rules that its section rules names",
+		`{"version": 1, "admin": {}}`:                                 "rules: 1:16: admin is a section of a file of 'throttle serve'; write the file of rules that its section rules names",
+	} {
+		if _, err := Rules([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
