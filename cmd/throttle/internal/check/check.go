@@ -142,6 +142,8 @@ func optionsOf(args []string) (*options, error) {
 	switch {
 	case len(o.names) == 0:
 		return nil, usage.Error("check: no file; write 'throttle check FILE'")
+	case o.store && slices.ContainsFunc(o.names, func(name string) bool { return strings.Contains(name, "://") }):
+		return nil, usage.Error("check: -store takes no URL: it looks at the store that the file names")
 	case o.request.text == "" && given != "" && given != "value" && given != "cost":
 		return nil, usage.Errorf("check: -%s is for a request; write -request 'GET /x'", given)
 	case o.after < 0 || o.after > mostAfter:

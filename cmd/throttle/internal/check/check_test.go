@@ -199,6 +199,7 @@ func TestCheck(t *testing.T) {
 		{"rules.yaml -after -1 -request /x", 2, "throttle: check: -after -1: must be from 0 to 100000\n"},
 		{"rules.yaml -value address=x -request /x", 2, "throttle: check: -value or -cost: the program names a value \"address\"; it must be letters, digits, '-', '_' and '.', and not the name of a built-in part\n"},
 		{"rules.yaml -store -request /x", 2, "throttle: check: -store: the files name no store in the network\n"},
+		{"rules.yaml -request /x -store redis://localhost", 2, "throttle: check: -store takes no URL: it looks at the store that the file names\n"},
 		{"rules.yaml -request x", 2, "throttle: check: -request x: must be METHOD PATH, as in 'GET /x'\n"},
 		{"rules.yaml -request /x -address home", 2, "throttle: check: -address home: must be an address, as 192.0.2.1\n"},
 		{"rules.yaml -request /x -H Name", 2, "throttle: check: invalid value \"Name\" for flag -H: must be 'Name: value'"},
