@@ -206,7 +206,7 @@ func (c *Control) setUp() {
 	if c.Store == nil {
 		c.own = store.InProcess()
 	}
-	if l := c.Limit; c.Rules == nil && l.Count > 0 && l.Period < time.Microsecond {
+	if l := c.Limit; c.Rules == nil && c.LimitFor == nil && l.Count > 0 && l.Period < time.Microsecond {
 		slog.Warn("admit: the Limit has next to no Period, so it limits nobody; set it, as in time.Minute", "name", c.name(), "count", l.Count, "period", l.Period)
 	}
 }
