@@ -14,7 +14,8 @@ import (
 // has an unused limit. If it is empty, or key is nil, that is the address as
 // [RemoteIP] has it; requests without an IP address, as those of a Unix socket,
 // share one key. Each call of Limit counts by itself, in the memory of this
-// process. It is safe for concurrent use.
+// process. It is safe for concurrent use. What it returns panics for a nil
+// handler, as [http.Handle] does: pass [http.DefaultServeMux] by its name.
 //
 //	perAddress := throttlehttp.Limit(limit.Limit{Count: 10, Period: time.Second, Burst: 20}, nil)
 //	mux.Handle("/search", perAddress(search))
@@ -29,6 +30,9 @@ func Limit(l limit.Limit, key func(*http.Request) string) func(http.Handler) htt
 		}
 	}
 	return func(next http.Handler) http.Handler {
+		if next == nil { // a Handler without Next would answer all with an empty 204
+			panic("throttlehttp: Limit: the handler is nil")
+		}
 		return &Handler{Control: c, Request: request, Next: next}
 	}
 }

@@ -44,3 +44,13 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitOfNothing: no handler is a mistake, as in http.ListenAndServe(addr, perAddress(nil)).
+func TestLimitOfNothing(t *testing.T) {
+	defer func() {
+		if got, want := recover(), "throttlehttp: Limit: the handler is nil"; got != want {
+			t.Errorf("panic %v, want %s", got, want)
+		}
+	}()
+	throttlehttp.Limit(limit.Limit{Count: 1, Period: time.Hour}, nil)(nil)
+}
