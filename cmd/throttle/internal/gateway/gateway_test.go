@@ -374,7 +374,7 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-refresh", "0"), "-refresh 0s: must be above zero"},
 		{2, append(to, "-limit", "3/min", "-store", "memory:/tmp/x"), "write memory:"},
 		{2, append(to, "-limit", "3/min", "-store", ""), "-store: is empty, as by a variable that is not set; write a value"},
-		{1, append(to, "-limit", "3/min", "-listen", "192.0.2.1:1"), "listen 192.0.2.1:1: "},
+		{1, append(to, "-limit", "3/min", "-listen", "192.0.2.1:1"), "gateway: -listen 192.0.2.1:1: bind: "},
 		{2, append(to, "-limit", "3/min", "-listen", "8080"), "-listen 8080: must be HOST:PORT"},
 		{2, append(to, "-limit", "3/min", "-listen", ":99999"), "-listen :99999: must be HOST:PORT"},
 		{2, append(to, "-limit", "3/min", "-cert", bad, "-key", bad), "-cert, -key, -client-ca: cert " + bad},

@@ -58,7 +58,10 @@ func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
 	if s == nil {
 		var err error
 		if s, err = new(net.ListenConfig).Listen(ctx, "tcp", l.Addr); err != nil {
-			return nil, exit.Failf("gateway: listen %s: %v", l.Addr, err)
+			if in := (*net.OpError)(nil); errors.As(err, &in) {
+				err = in.Err // which does not say the address again
+			}
+			return nil, exit.Failf("gateway: -listen %s: %v", l.Addr, err)
 		}
 	}
 	s = g.bounded(s, l.ProxyProtocol)
