@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // kept is the law by policy: a log of the client's own starts, which admits no more than the
 // stated quota in any time as long as the window. That is all that a server grants a client that
@@ -193,4 +196,121 @@ func (k *kept) refused(s, sent, after, cost float64) {
 	case s+after < free+max(slack, longerBy*k.length): // the server names the same instant
 		k.balance++
 	}
+}
+
+// infer adds to the hints of o, an answer at s, the policy that resets show where none is stated.
+// Refusals do not count, as their reset may be when the next request may come.
+func (a *Adaptive) infer(s float64, o *Outcome) {
+	h := &o.Hints
+	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK || o.Verdict != Served {
+		return
+	}
+	r, reset, had := float64(max(h.Remaining.V, 0)), h.Reset.V.Seconds(), a.refill.limit
+	a.refill.observe(r, reset)
+	a.brief.observe(s, r, reset)
+	switch {
+	case a.refill.limit > 0:
+		h.Limit, h.Window = Some(a.refill.limit), Some(a.refill.window)
+	case a.brief.seen():
+		h.Window = Some(seconds(a.brief.top))
+		if !h.Limit.OK {
+			h.Limit = Some(int64(a.brief.most) + 1)
+		}
+	case had > 0: // the limit has changed
+		a.level.forget()
+	}
+}
+
+// forget drops a policy that was inferred and holds no longer.
+func (l *level) forget() {
+	l.policy, l.quota, l.length, l.buckets, l.kept = 0, 0, 0, buckets{}, kept{}
+}
+
+// refill is what resets tell of a token bucket, of a server that says when it would be full: what
+// remains and reset × rate add up to the burst in every answer, to any client. So while the reset
+// moves away two answers far enough apart state the policy, though the server does not. The reset of
+// a window comes nearer until the window is over.
+type refill struct {
+	nearR, near float64       // what remained, and the reset in seconds, of the answer nearest to a full bucket
+	farR, far   float64       // the same of the answer farthest from it, later
+	rises       int           // times that the reset rose clearly,
+	roseTo      float64       // to this at last
+	fits        int           // answers in a row that fit
+	limit       int64         // as inferred: the burst; zero: nothing is
+	window      time.Duration // in which it is refilled
+}
+
+const (
+	refillFits   = 8   // answers that must fit,
+	refillRises  = 4   // while the reset rises so often, as it does but once when a window ends,
+	refillRise   = 0.5 // by more than so many seconds, as answers overtake each other,
+	refillSpread = 8.0 // over so many seconds of resets, which may come in whole seconds,
+	refillUsed   = 8.0 // and so many requests
+)
+
+// observe learns that r remain, and infers the policy once enough answers fit. It begins again with
+// an answer that does not fit.
+func (x *refill) observe(r, reset float64) {
+	switch {
+	case x.fits == 0 || !x.fit(r, reset) || x.limit == 0 && reset < x.near-slack:
+		*x = refill{nearR: r, near: reset, farR: r, far: reset, roseTo: reset}
+	case reset < x.near:
+		x.nearR, x.near = r, reset
+	case reset > x.far:
+		if reset > x.roseTo+refillRise {
+			x.rises++
+			x.roseTo = reset
+		}
+		x.farR, x.far = r, reset
+	}
+	x.fits++
+	used, spread := x.nearR-x.farR, x.far-x.near
+	if x.limit == 0 && x.fits >= refillFits && x.rises >= refillRises && used >= refillUsed && spread >= refillSpread {
+		burst := math.Round(x.nearR + used/spread*x.near)
+		x.limit, x.window = int64(burst), seconds(burst*spread/used)
+	}
+}
+
+// fit reports whether r and the reset may be of the same bucket as the answers before.
+func (x *refill) fit(r, reset float64) bool {
+	used, spread := x.nearR-x.farR, x.far-x.near
+	if spread <= 2*slack {
+		return math.Abs(reset-x.near) <= slack || (r-x.nearR)*(reset-x.near) <= 0
+	}
+	rate := used / spread
+	off := (rate*slack + 1) * (1 + math.Abs(reset-x.near)/spread)
+	return rate > 0 && math.Abs(x.nearR-rate*(reset-x.near)-r) <= off
+}
+
+// brief is what resets tell of a fixed window that is too short for them to name its end: it is as
+// long as the longest of them, if what remains leaps up about as often.
+type brief struct {
+	most, last float64 // what remained at most, and last
+	top        float64 // longest reset, seconds
+	leaps      float64 // times that what remains rose by half of most at once
+	first      float64 // when it first did,
+	leapt      float64 // and last, of those that were not at once after another, as answers overtake each other
+}
+
+const (
+	briefLeaps = 3.0 // at least,
+	briefApart = 0.4 // parts of the longest reset,
+	briefPart  = 0.7 // part of the longest reset from one to the next, at least
+)
+
+// observe learns that r remain by an answer at s.
+func (x *brief) observe(s, r, reset float64) {
+	if x.most >= fellBy && r > x.last+x.most*fallen && (x.leaps == 0 || s >= x.leapt+briefApart*x.top) {
+		if x.leaps == 0 {
+			x.first = s
+		}
+		x.leapt = s
+		x.leaps++
+	}
+	x.most, x.last, x.top = max(x.most, r), r, max(x.top, reset)
+}
+
+// seen reports whether there are such windows, of most and one in top seconds.
+func (x *brief) seen() bool {
+	return x.leaps >= briefLeaps && x.top > 0 && x.top <= briefest && x.leapt-x.first >= briefPart*x.top*(x.leaps-1)
 }

@@ -73,3 +73,27 @@ func TestLeapsOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestLeapOfAFreshWindow: a client that asks seldom, and mostly finds nothing, finds the end of a
+// short window by the first answer of which much remains. Not that of a long one, nor where there
+// is mostly something.
+func TestLeapOfAFreshWindow(t *testing.T) {
+	for _, c := range []struct {
+		long  float64
+		found float64 // by the answers before
+		want  bool
+	}{{1, 0, true}, {1, 3, false}, {60, 0, false}} {
+		var x leaps
+		for i := range 20 { // each window is used up after 0.3 of it
+			s := (float64(2*i) + 0.5) * c.long
+			x.observe(s, s, c.found, 20, c.long)
+		}
+		s := 50.1 * c.long
+		if x.observe(s, s, 18, 20, c.long); x.seen() != c.want {
+			t.Errorf("windows of %v s, answers that found %v before: the end is known: %v, want %v", c.long, c.found, x.seen(), c.want)
+		}
+		if late := 50*c.long - x.from; c.want && (late < 0 || late > freshAge*c.long) {
+			t.Errorf("a window that began at %v is taken to begin between %v and %v", 50*c.long, x.from, x.to)
+		}
+	}
+}
