@@ -91,6 +91,33 @@ func TestJobOnTwoLimitsStatedInTurn(t *testing.T) {
 	}
 }
 
+// A server states its first limit until the other refuses. That one is then known by refusals alone,
+// and an answer that states the first says nothing of it: a job keeps to its rate between them.
+func TestJobOnALimitStatedByRefusalsAlone(t *testing.T) {
+	bucket := func(n int64, of time.Duration) limit.Limit { return limit.Limit{Count: n, Period: of} }
+	for _, c := range []struct {
+		limits [2]limit.Limit
+		window bool
+		calls  int
+		least  time.Duration // by both limits
+	}{
+		{[2]limit.Limit{bucket(42, time.Minute), bucket(361, time.Hour)}, true, 481, 20 * time.Minute},
+		{[2]limit.Limit{bucket(26, time.Second), bucket(160, time.Minute)}, false, 339, 67 * time.Second},
+		{[2]limit.Limit{bucket(20, time.Second), {Kind: limit.SlidingWindow, Count: 300, Period: time.Minute}}, true, 900, 4 * time.Minute},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			server := &twoLimits{limits: c.limits, number: true, window: c.window, reset: true, after: true, first: true}
+			th := throttle.Throttle{OnEvent: func(throttle.Event) {}}
+			took := job(t, c.calls, func() error { return th.DoResult(t.Context(), server.answer) })
+			t.Logf("%v and %v: %v for %v, %d refused", c.limits[0], c.limits[1], took, c.least, server.refused)
+			if took > c.least*3/2 || server.refused > c.calls/10 {
+				t.Errorf("%v and %v: a job of %d took %v and %d were refused; want half more than %v at most, and a tenth",
+					c.limits[0], c.limits[1], c.calls, took, server.refused, c.least)
+			}
+		})
+	}
+}
+
 // Three clients that together ask for 70 % of the tighter of two limits hardly wait, and where
 // they ask for more than all of it they use all of it.
 func TestClientsOfTwoLimitsStatedInTurn(t *testing.T) {
@@ -146,10 +173,12 @@ func TestClientsOfTwoLimitsStatedInTurn(t *testing.T) {
 }
 
 // twoLimits is a server with two limits, which tells what remains of the one that binds, its number,
-// its window and its reset in whole seconds.
+// its window, its reset and a Retry-After, both in whole seconds. If first, it tells of the first limit
+// until the other refuses.
 type twoLimits struct {
-	limits                [2]limit.Limit
-	number, window, reset bool
+	limits                       [2]limit.Limit
+	number, window, reset, after bool
+	first                        bool
 
 	mu              sync.Mutex
 	states          [2]limit.State
@@ -170,6 +199,9 @@ func (s *twoLimits) answer(context.Context) throttle.Result {
 		r.Verdict = pace.Throttled
 	}
 	i := limit.Binding(d[:])
+	if s.first && r.Verdict == pace.Served {
+		i = 0
+	}
 	r.Hints.Remaining = pace.Some(d[i].Remaining)
 	if s.number {
 		r.Hints.Limit = pace.Some(s.limits[i].Count)
@@ -177,8 +209,12 @@ func (s *twoLimits) answer(context.Context) throttle.Result {
 	if s.window {
 		r.Hints.Window = pace.Some(s.limits[i].Period)
 	}
+	whole := func(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 	if s.reset {
-		r.Hints.Reset = pace.Some((d[i].ResetAfter + time.Second - 1).Truncate(time.Second))
+		r.Hints.Reset = pace.Some(whole(d[i].ResetAfter))
+	}
+	if s.after && r.Verdict == pace.Throttled {
+		r.After = whole(d[i].RetryAfter)
 	}
 	return throttle.Result{Report: r}
 }

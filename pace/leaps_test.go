@@ -9,9 +9,14 @@ import (
 // watched polls a limit of 60 in 5 seconds every 0.3 seconds or so from s on, and reports when
 // leaps first agreed, in seconds, and how many answers they agreed after; zero: they never did.
 func watched(x *leaps, s float64, d *rand.Rand, polls int, remains func(s float64) float64) (first float64, seen int) {
+	return watchedAt(x, s, 1, d, polls, remains)
+}
+
+// watchedAt does what watched does, with all times scaled to the leaps, but not to remains.
+func watchedAt(x *leaps, s, scale float64, d *rand.Rand, polls int, remains func(s float64) float64) (first float64, seen int) {
 	for ; polls > 0; polls-- {
 		s += 0.1 + 0.4*d.Float64()
-		if x.observe(s, s-0.05, math.Floor(remains(s-0.02)), 60, 5); x.seen() {
+		if x.observe(scale*s, scale*(s-0.05), math.Floor(remains(s-0.02)), 60, 5*scale); x.seen() {
 			if first == 0 {
 				first = s
 			}
@@ -46,7 +51,7 @@ func TestLeapsOfWindows(t *testing.T) {
 // TestLeapsOfBuckets: a bucket gives back no faster than its policy says, whatever others
 // take, and is never taken for a window; nor is a log whose starts leave it at any time.
 func TestLeapsOfBuckets(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(400) {
 		d := rand.New(rand.NewPCG(seed, 32))
 		level, at := 60.0, 0.0
 		bucket := func(s float64) float64 {
@@ -55,7 +60,8 @@ func TestLeapsOfBuckets(t *testing.T) {
 			level -= min(level, float64(d.IntN(2+int(seed%40))))
 			return level
 		}
-		if first, _ := watched(&leaps{}, 0, d, 2000, bucket); first > 0 {
+		scale := []float64{1, 0.2}[seed%2] // windows of 5 seconds, and of one
+		if first, _ := watchedAt(&leaps{}, 0, scale, d, 2000, bucket); first > 0 {
 			t.Errorf("seed %d: a bucket is taken for a window after %.1f s", seed, first)
 		}
 		var starts []float64
@@ -68,7 +74,7 @@ func TestLeapsOfBuckets(t *testing.T) {
 			}
 			return 60 - float64(len(starts))
 		}
-		if first, seen := watched(&leaps{}, 0, d, 2000, log); seen > 20 {
+		if first, seen := watchedAt(&leaps{}, 0, scale, d, 2000, log); seen > 20 {
 			t.Errorf("seed %d: a log is taken for a window after %.1f s, for %d answers", seed, first, seen)
 		}
 	}

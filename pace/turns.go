@@ -7,16 +7,18 @@ import (
 
 // turns tells apart the limits of a server with several, which states in each answer the policy of
 // the one that binds: now of ten a second, and now of an hour's quota. Each is paced by an Adaptive
-// of its own, and a request waits for all of them. A policy of the same window as the one before is
-// that of a limit that changed. Another window is another limit; if the one before is not stated
-// again, it has replaced that.
+// of its own. A request waits for the limit of the shortest window, for the one stated last, and for
+// those that only refusals state. Another number for the same window is the same limit, changed.
+// Another window is another limit; if the one before is not stated again, it has replaced that.
 type turns struct {
 	own    quota         // stated of this limit last
-	reset  time.Duration // with it
+	room   int64         // how many may remain at once: the burst, or else the number
+	reset  time.Duration // stated with it
 	at     time.Time     // when
-	on     time.Duration // longer than else it holds since then
+	on     time.Duration // how much longer it holds, see keep
 	missed int           // answers that stated another limit, to requests sent since
 	again  bool          // it was stated again after another
+	served bool          // by a served answer
 	other  *Adaptive     // the next limit; nil: none
 	told   *Adaptive     // of the first Adaptive: whose limit an answer stated last; nil: its own
 }
@@ -103,14 +105,15 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 }
 
 // leaves returns what of the limit of x remains at least by o, an answer that states another, as
-// that binds; none if it is not known or no more than was stated of x last.
+// that binds: the same part or the same number, as servers go by either. There is none if it is not
+// known, or no more than was stated of x last.
 func (a *Adaptive) leaves(x, told *Adaptive, o Outcome) Opt[int64] {
-	r, of, most := o.Hints.Remaining.V, told.turns.own.limit, x.turns.own.limit
+	r, of, most := o.Hints.Remaining.V, told.turns.room, x.turns.room
 	if o.Verdict != Served || !o.Hints.Remaining.OK || of <= 0 || most <= 0 {
 		return Opt[int64]{}
 	}
-	r = int64(math.Ceil(float64(r) / float64(of) * float64(most)))
-	if r = min(r, most-1); float64(r) <= x.level.shown*x.costs.unit() {
+	part := int64(math.Ceil(float64(r) / float64(of) * float64(most)))
+	if r = min(r, part, most-1); float64(r) <= x.level.shown*x.costs.unit() {
 		return Opt[int64]{}
 	}
 	return Some(r)
@@ -134,7 +137,11 @@ func (a *Adaptive) turn(now time.Time, o Outcome) *Adaptive {
 	if t.own.limit = said.limit; said.window > 0 {
 		t.own.window = said.window
 	}
+	if t.room = said.limit; o.Hints.Burst.OK && o.Hints.Burst.V > 0 {
+		t.room = o.Hints.Burst.V
+	}
 	t.again = t.again || t.missed > 0
+	t.served = t.served || o.Verdict == Served
 	t.reset, t.at, t.on, t.missed = o.Hints.Reset.V, now, 0, 0
 	a.turns.told = x
 	a.keep(now, before, o)
@@ -147,7 +154,7 @@ func (a *Adaptive) turn(now time.Time, o Outcome) *Adaptive {
 // came.
 func (a *Adaptive) keep(now, before time.Time, o Outcome) {
 	x, on := a.turns.told, now.Sub(before)
-	if o.Verdict != Throttled && o.Hints.Remaining.V > x.turns.own.limit/2 {
+	if o.Verdict != Throttled && (!o.Hints.Remaining.OK || o.Hints.Remaining.V > x.turns.room/2) {
 		on = max(on-seconds(patience), 0)
 	}
 	for y := a; y != nil; y = y.turns.other {
@@ -172,24 +179,27 @@ func (a *Adaptive) binding() *Adaptive {
 	return a.turns.told
 }
 
-// find returns the Adaptive of the limit stated: a new one for another limit, if there are not too
-// many. Then, or if the window is that of the limit stated last, the limit has changed.
+// find returns the Adaptive of the limit stated. If no limit has that number, the one with that window
+// has changed, else one that has gone. Otherwise it is another limit, and a new Adaptive, up to
+// mostLimits; beyond, that of the limit stated last has changed.
 func (a *Adaptive) find(now time.Time, said quota) *Adaptive {
 	told, limits := a.binding(), 0
-	last, gone := a, (*Adaptive)(nil)
+	var last, changed, gone *Adaptive
 	for x := a; x != nil; x = x.turns.other {
-		if limits++; x.turns.own.same(said) {
+		switch own := x.turns.own; {
+		case own.same(said):
 			return x
-		}
-		if x != told && !now.Before(x.until()) {
+		case own == quota{} || said.window > 0 && own.window == said.window:
+			changed = x
+		case x != told && !now.Before(x.until()):
 			gone = x
 		}
 		last = x
+		limits++
 	}
-	own := told.turns.own
 	switch {
-	case own == quota{} || own.window > 0 && own.window == said.window:
-		return told
+	case changed != nil:
+		return changed
 	case gone != nil:
 		return gone
 	case limits == mostLimits:
@@ -214,13 +224,14 @@ func (a *Adaptive) beside(now time.Time) *Adaptive {
 }
 
 // holds returns for how long from now on the limit of x holds up requests, if it is not stated
-// again: that of the shortest window does, and the one that is stated.
+// again. An answer that states another says that x does not bind, unless x is stated by refusals
+// alone. The shortest window changes faster than answers come.
 func (a *Adaptive) holds(now time.Time, x *Adaptive) time.Duration {
-	t := &x.turns
-	switch main := x == a.main(now); {
-	case t.missed == 0, main && t.missed < mostMissed:
+	t, always := &x.turns, x == a.main(now) || !x.turns.served
+	switch {
+	case t.missed == 0, always && t.missed < mostMissed:
 		return Never
-	case main:
+	case always:
 		return x.until().Sub(now)
 	}
 	return free

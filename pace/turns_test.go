@@ -57,6 +57,11 @@ func TestLimitsStatedInTurn(t *testing.T) {
 			s.answer(second/10, 10, 7, second)
 			s.answer(second/10, 500, 428, minute)
 		}, 2},
+		{"one of two is raised", func(s *stating) {
+			s.answer(second/10, 10, 9, second)
+			s.answer(second/10, 500, 430, minute)
+			s.answer(second/10, 20, 15, second)
+		}, 2},
 		{"a step up", func(s *stating) {
 			s.answer(second, 100, 90, minute)
 			for i := range int64(100) {

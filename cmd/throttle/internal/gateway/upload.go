@@ -74,7 +74,7 @@ func (u *upload) keep(p []byte) {
 	}
 }
 
-// again has Read begin anew, and reports whether it can: nothing was read, or all that there
+// again has Read start at the first byte again, and reports whether it can: nothing was read, or all that there
 // is was kept. Nothing must be reading.
 func (u *upload) again() bool {
 	if u == nil {

@@ -96,7 +96,7 @@ func at(addr string) string {
 
 // TestSentinelFrozen: a client leaves a sentinel that answers no more, as where the
 // machine that has it and the master is gone. The master here refuses each call, after
-// which the client connects anew, and asks for the master before.
+// which the client connects again, and asks for the master before.
 func TestSentinelFrozen(t *testing.T) {
 	master := newFake(t, map[string]string{"evalsha": "-READONLY it is a replica\r\n"})
 	var sentinels [3]*fake

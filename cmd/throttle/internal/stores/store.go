@@ -286,7 +286,7 @@ func (u *redisURL) set(name, value string) (err error) {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch, a duration as 3s for overlap", name)
+		return fmt.Errorf("%s: must be %s", name, cmp.Or(map[string]string{"cluster": "true or false", "overlap": "a duration, such as 3s"}[name], "a number"))
 	case name == "prefix" && strings.ContainsAny(value, "{}"):
 		return fmt.Errorf("prefix: has braces, which would decide on the slot; write it without")
 	case name == "slots" && (u.slots < 1 || u.slots > mostSlots):

@@ -84,7 +84,7 @@ func TestURLOfBadNames(t *testing.T) {
 		"postgres://u@::1:5432/db":                                    "serve: -store postgres://: HOST: write an address of IPv6 in [ ], ",
 		"redis://host/?sentinel_password=a":                           "serve: -store redis://: sentinel_user and sentinel_password are of sentinels; write redis+sentinel://HOST,HOST/MASTER",
 		"redis+sentinel://host/m?sentinel_user=a":                     "serve: -store redis+sentinel://: sentinel_user: has no sentinel_password beside it",
-		"redis://host/?overlap=3":                                     "serve: -store redis://: overlap: must be true or false for cluster, a number for slots and batch, a duration as 3s for overlap",
+		"redis://host/?overlap=3":                                     "serve: -store redis://: overlap: must be a duration, such as 3s",
 		"redis://host/?overlap=-1s":                                   "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
 		"redis://host/?overlap=2h":                                    "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
 		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",
