@@ -263,6 +263,12 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 	}
 }
 
+// unsaid counts an answer that does not say what remains, to a request that was charged took.
+func (d *divided) unsaid(took float64) {
+	d.sinceLow++
+	d.spent += took
+}
+
 // alone reports whether nobody else uses the limit, as far as is known; false until it is: own
 // requests explain how far what remains falls.
 func (d *divided) alone() bool { return d.peers > 0 && d.peers < singlePeer && d.othersFor <= 0 }

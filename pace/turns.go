@@ -119,12 +119,6 @@ func (a *Adaptive) leaves(x, told *Adaptive, o Outcome) Opt[int64] {
 	return Some(r)
 }
 
-// unsaid counts an answer that does not say what remains, to a request that was charged took.
-func (d *divided) unsaid(took float64) {
-	d.sinceLow++
-	d.spent += took
-}
-
 // turn returns the Adaptive whose limit o, an answer at now, tells of.
 func (a *Adaptive) turn(now time.Time, o Outcome) *Adaptive {
 	said := quota{o.Hints.Limit.V, o.Hints.Window.V}
