@@ -126,7 +126,7 @@ func (a *Adaptive) unpaced(s float64) float64 {
 	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // the quota is used up: one request at a time
 		return min(a.last+patience, a.level.kept.free())
 	}
-	return max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(s))
+	return max(a.first.next(a.flying, a.level.lead(a.first.served, a.rtt), a.level.policy, a.rtt), a.room(s))
 }
 
 // room returns the earliest start, before the limit is known, that keeps the requests in flight
@@ -145,7 +145,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	}
 	s := now.Sub(a.epoch).Seconds()
 	if a.flying == 0 {
-		a.first.began = s
+		a.first.began, a.first.roundAt = s, s
 	}
 	a.flying++
 	took := a.weigh(r.Cost)
@@ -224,6 +224,9 @@ func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 		a.level.kept.forget(charged(o.Request.Cost))
 		a.settle(s)
 		return 0
+	}
+	if o.Sent.Sub(a.epoch).Seconds() >= a.first.roundAt {
+		a.first.roundAt = s
 	}
 	a.bill(s, o)
 	a.level.kept.ended(s, o)

@@ -354,18 +354,20 @@ func (a *Adaptive) elapsed(s float64) float64 {
 func (a *Adaptive) cutDepth() float64 { return min(usualCut/a.weight(), deepestCut) }
 
 // first bounds the requests in flight until the limit shows. Hundreds of workers that wake
-// together must not all be refused when they meet it. But a slow answer, a stream or a
-// connection that hangs is no refusal, and must not hold up the others for long. So as many
-// may be in flight as were served, or as the hints allow; beyond those 1, 2, 4 and 8, doubling
-// every 0.35 s, and then doubling every 2 s.
+// together must not all be refused when they meet it. But a slow answer, a stream or a hanging
+// connection is no refusal, and must not hold up the others for long. So as many may be in flight
+// as were served, or as the hints allow; beyond those 1, 2, 4 and 8, doubling every 0.35 s, and
+// then doubling every 2 s. A round trip that ended takes half of that back, as some are always in flight.
 type first struct {
-	served float64 // requests served before the first refusal
-	began  float64 // when the first of those in flight started
+	served  float64 // requests served before the first refusal
+	began   float64 // when the first of those in flight started
+	roundAt float64 // or when an answer last came to one that started since this time
 }
 
 const (
 	doubling      = 0.35 // seconds for a flight to double,
 	earlyFlight   = 7.0  // while at most so many are beyond those served;
+	early         = 1.05 // seconds, for so many
 	laterDoubling = 2.0  // seconds from there on
 )
 
@@ -374,12 +376,14 @@ const (
 // time: then a quarter of those served may be in flight, or what the policy serves in a round
 // trip; the next waits for an answer, for patience or four round trips at most.
 func (f *first) next(flying int, lead, policy, rtt float64) float64 {
-	most, least := max(f.served, lead), 0.0
+	most, least, later := max(f.served, lead), 0.0, f.began+early
 	if policy > 0 {
 		most = max(f.served/4, lead)
 		if float64(flying) > max(most, policy*rtt) {
-			least = f.began + max(patience, 4*rtt)
+			least = f.roundAt + max(patience, 4*rtt)
 		}
+	} else {
+		later += max(f.roundAt-later, 0) / 2
 	}
 	switch beyond := float64(flying) - most; {
 	case beyond <= 0:
@@ -387,6 +391,6 @@ func (f *first) next(flying int, lead, policy, rtt float64) float64 {
 	case beyond <= earlyFlight:
 		return max(least, f.began+doubling*math.Log2(beyond+1))
 	default:
-		return max(least, f.began+doubling*math.Log2(earlyFlight+1)+laterDoubling*math.Log2((beyond+1)/(earlyFlight+1)))
+		return max(least, later+laterDoubling*math.Log2((beyond+1)/(earlyFlight+1)))
 	}
 }

@@ -155,6 +155,32 @@ func TestFirstFlightByPolicy(t *testing.T) {
 	}
 }
 
+// TestLead: how many the hints let be in flight, with ten served.
+func TestLead(t *testing.T) {
+	alone := divided{peers: 1, shown: 900, twice: true}
+	once := divided{peers: 1, shown: 900}
+	for _, c := range []struct {
+		name  string
+		level level
+		rtt   float64
+		want  float64
+	}{
+		{"a policy alone", level{quota: 6400}, 0.1, 16},
+		{"a policy alone, slow answers", level{quota: 6400}, 2, 10},
+		{"a small policy alone, slow answers", level{quota: 64}, 2, 2},
+		{"much remains", level{divided: alone, seenAt: 1, buckets: buckets{most: 1000}}, 0.1, 16},
+		{"slow answers show nobody else", level{divided: alone, seenAt: 1, buckets: buckets{most: 1000}}, 2, 400},
+		{"one round of slow answers", level{divided: once, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
+		{"slow answers show others", level{divided: divided{peers: 3, shown: 900, twice: true}, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
+		{"half of it is used", level{divided: divided{peers: 1, shown: 400, twice: true}, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
+		{"one was refused", level{divided: alone, seenAt: 1, anyRefused: true}, 2, 0},
+	} {
+		if got := c.level.lead(10, c.rtt); got != c.want {
+			t.Errorf("%s: %v may be in flight, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestForecastThatAnAnswerEnds: how long one waits for an answer is unknown. Forecast as the
 // longest that it may take, callers with less time than that would be turned away.
 func TestForecastThatAnAnswerEnds(t *testing.T) {

@@ -215,6 +215,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
 	if remaining.OK && o.Verdict != Throttled {
 		l.divide(float64(max(remaining.V, 0))/unit, charged(max(o.Cost, o.Request.Cost))/unit, a.flying+1, sent >= seen && a.flying == 0)
+		l.round(s, sent)
 	}
 	l.reset(a.rtt, s, sent, rose, o)
 	switch {

@@ -228,6 +228,8 @@ type divided struct {
 	othersFor   int     // answers for which other clients still count as noticed
 	sole        bool    // the last answer was to the only request in flight
 	begun       bool
+	toldFrom    float64 // when the first answer that told came
+	twice       bool    // another told, of a request sent since: what others sent at first shows in it
 }
 
 const (
@@ -261,6 +263,14 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 		d.peers += ((d.bottom-r)/d.sinceLow - d.peers) * d.sinceLow / d.weight
 		d.bottom, d.sinceLow = r, 0
 	}
+}
+
+// round notes that an answer at s told what remains, to a request sent at sent.
+func (d *divided) round(s, sent float64) {
+	if d.toldFrom == 0 {
+		d.toldFrom = s
+	}
+	d.twice = d.twice || sent >= d.toldFrom
 }
 
 // unsaid counts an answer that does not say what remains, to a request that was charged took.
@@ -298,4 +308,41 @@ func (l *level) fits(s, rtt float64, flying int) bool {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
+}
+
+const (
+	leadOf      = 8.0  // a first flight may be 1/8 of what remains,
+	leadOfFew   = 3.0  // a third of that where fewer than 64 are let through at once,
+	leadOfQuota = 64.0 // or 1/64 of the quota, where no answer says what remains,
+	leadMost    = 16.0 // requests: more would set clients that start together far apart
+	leadWithin  = 1.0  // seconds: only where answers take no longer
+	leadDoubled = 32.0 // as many as were served may be in flight up to 1/32 of the quota
+	leadLeaves  = 0.5  // part of the most that remained, which a client alone does not take at once
+)
+
+// lead returns how many requests the hints let be in flight before the first refusal, with so many
+// served: a part of what remains, or else of the quota, so that clients that start together all
+// have room. Of a small policy it is a smaller part, or the first client would take several times
+// as much as the others, and keep it. Where answers take longer than a second the flight grows as
+// fast by time. There a client alone may take half of what it found, once a request that it sent
+// after the first answer shows nobody else either; where they take less the gain would be small,
+// and a hidden limit might refuse all of them.
+func (l *level) lead(served, rtt float64) float64 {
+	if l.anyRefused {
+		return 0
+	}
+	lead, part := min(served, l.quota/leadDoubled), l.quota/leadOfQuota
+	if l.seenAt > 0 {
+		lead, part = 0, l.shown/leadOf/max(1, l.peers)
+		if l.quota > 0 && l.capacity() < leadOfQuota {
+			part /= leadOfFew
+		}
+	}
+	switch {
+	case rtt <= leadWithin:
+		return max(lead, min(part, leadMost))
+	case l.twice && l.alone():
+		return max(lead, l.shown-leadLeaves*l.most)
+	}
+	return lead
 }

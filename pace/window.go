@@ -92,32 +92,7 @@ const (
 	openingWait  = 4.0  // round trips to wait for an answer of a new window, with as many in flight as it can hold
 	unseenMost   = 4    // answers in a row without what remains after which a window is left
 	lastPart     = 0.25 // 1/4 of a doubtful window, for which its last request waits
-
-	leadOf      = 8.0  // a first flight may be 1/8 of what remains,
-	leadOfFew   = 3.0  // a third of that where fewer than 64 are let through at once,
-	leadOfQuota = 64.0 // or 1/64 of the quota, where no answer says what remains,
-	leadMost    = 16.0 // requests: more would set clients that start together far apart
-	leadWithin  = 1.0  // seconds: only where answers take no longer
 )
-
-// lead returns how many requests the hints let be in flight before the first refusal: a part of
-// what remains, or else of the quota, so that clients that start together all have room. Of a
-// small policy it is a smaller part, or the first client would take several times as much as the
-// others, and keep it. It is zero where answers take longer than a second, as the flight grows as
-// fast by time.
-func (l *level) lead(rtt float64) float64 {
-	part := l.quota / leadOfQuota
-	if l.seenAt > 0 {
-		part = l.shown / leadOf / max(1, l.peers)
-		if l.quota > 0 && l.capacity() < leadOfQuota {
-			part /= leadOfFew
-		}
-	}
-	if l.anyRefused || rtt > leadWithin {
-		return 0
-	}
-	return min(part, leadMost)
-}
 
 // within returns the next start in a window, if it would be at by the rate: the end of the
 // window if nothing remains or at is later. An end more than an hour ahead may be wrong, so

@@ -36,3 +36,43 @@ func TestSlowAnswersOfShortWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsOfVaryingAnswers: where answers take 5 s or so, some much longer, requests are always in
+// flight. Their number does not grow without end; and a client alone that hears that much remains
+// does not wait for ten of them, one after the other.
+func TestJobsOfVaryingAnswers(t *testing.T) {
+	log := limit.Limit{Kind: limit.SlidingLog, Count: 42, Period: 10 * time.Second}
+	bucket := limit.Limit{Count: 500, Period: time.Minute, Burst: 500}
+	for _, c := range []struct {
+		name    string
+		limit   limit.Limit
+		told    Hints
+		calls   int64
+		done    time.Duration // median of five seeds, at most
+		refused float64       // the same
+	}{
+		{"twelve windows", log, Hints{}, 578, 220 * time.Second, 160},
+		{"twelve windows, told the policy", log, Hints{Policy: true}, 578, 220 * time.Second, 40},
+		{"less than remains", bucket, Hints{Remaining: true, Policy: true, Reset: true}, 300, 30 * time.Second, 0},
+		{"three times as much", bucket, Hints{Remaining: true, Policy: true, Reset: true}, 1500, 160 * time.Second, 60},
+	} {
+		s := Scenario{
+			Name: "varying", Duration: 20 * time.Minute,
+			Server:  Server{Limit: c.limit, Hints: c.told},
+			Network: Network{Latency: 5 * time.Second, Spread: 0.2, Tail: 0.5},
+			Clients: []Group{{Processes: 1, Workers: int(c.calls), Work: c.calls}},
+		}
+		var ends, refused []float64
+		for seed := range uint64(5) {
+			r := play(t, s, "adaptive-informed", seed+1)
+			ends, refused = append(ends, r.Finish.V), append(refused, float64(r.Throttled))
+			if !r.Finish.OK {
+				t.Errorf("%s, seed %d: not done", c.name, seed+1)
+			}
+		}
+		done, no := median(ends), median(refused)
+		if t.Logf("%s: done in %.0f s, %.0f refused", c.name, done, no); done > c.done.Seconds() || no > c.refused {
+			t.Errorf("%s: done in %.0f s, %.0f refused; want %v and %.0f at most", c.name, done, no, c.done, c.refused)
+		}
+	}
+}
