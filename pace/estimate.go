@@ -368,7 +368,8 @@ const (
 	doubling      = 0.35 // seconds for a flight to double,
 	earlyFlight   = 7.0  // while at most so many are beyond those served;
 	early         = 1.05 // seconds, for so many
-	laterDoubling = 2.0  // seconds from there on
+	laterDoubling = 2.0  // seconds from there on,
+	roundBack     = 0.5  // less this part of the time until a round trip ended
 )
 
 // next returns the earliest start of another request beside flying others; the hints allow lead
@@ -383,7 +384,7 @@ func (f *first) next(flying int, lead, policy, rtt float64) float64 {
 			least = f.roundAt + max(patience, 4*rtt)
 		}
 	} else {
-		later += max(f.roundAt-later, 0) / 2
+		later += roundBack * max(f.roundAt-later, 0)
 	}
 	switch beyond := float64(flying) - most; {
 	case beyond <= 0:
