@@ -87,6 +87,9 @@ type matcher struct {
 	hosts, paths []glob.Pattern
 	headers      []headerMatch
 	client       Client
+	described    bool // it is for descriptors
+	domains      []glob.Pattern
+	pairs        []pairMatch
 }
 
 type headerMatch struct {

@@ -46,14 +46,18 @@ func (k *compiler) rule(path string, r *Rule) rule {
 		terms: terms{limits: k.limits(path+".limits", r.Limits), most: int64(r.InFlight)},
 	}
 	done.parts = k.key(path+".key", r)
+	k.descriptorRule(path, r, done.parts)
 	k.words(path, r)
+	if done.match.described && r.Cost == (Cost{}) {
+		done.cost.Name = HitsAddend
+	}
 	if done.cost.N == 0 {
 		done.cost.N = 1
 	}
 	switch {
 	case r.Cost.N < 0:
 		k.fail(path+".cost", "must be above zero")
-	case r.Cost.Name != "" && !k.known[r.Cost.Name]:
+	case r.Cost.Name != "" && !k.known[r.Cost.Name] && !(done.match.described && r.Cost.Name == HitsAddend):
 		right := "write a number"
 		if len(k.known) > 0 {
 			right += ", or one of: " + strings.Join(sortedNames(k.known), ", ")
@@ -151,6 +155,7 @@ func (k *compiler) match(path string, m *Match) matcher {
 		done.paths = append(done.paths, k.path(item(path+".paths", i), p))
 	}
 	done.headers = k.headers(path+".headers", m.Headers)
+	k.described(path, m, &done)
 	if len(m.Methods) > maxMatch || len(m.Hosts) > maxMatch || len(m.Paths) > maxMatch || len(m.Headers) > maxMatch {
 		k.fail(path, "more than %d of a kind", maxMatch)
 	}

@@ -39,6 +39,10 @@ type Request struct {
 	Address netip.Addr
 	// Client is the authenticated identity. If empty, it is unknown.
 	Client string
+	// Domain and Descriptor describe a descriptor as Envoy sends it, if either is
+	// not empty: only rules for descriptors are asked then, see [Match].
+	Domain     string
+	Descriptor []Pair
 	// Header returns a field of the header by its canonical name (X-Tenant);
 	// empty if there is none.
 	Header func(name string) string
@@ -370,6 +374,9 @@ func (r *rule) applies(q *question) bool {
 }
 
 func (m *matcher) matches(q *question) bool {
+	if q.described || m.described {
+		return q.described && m.described && m.describes(&q.r)
+	}
 	switch {
 	case m.client != "" && (m.client == Known) != (q.r.Client != ""),
 		!anyMethod(m.methods, q.r.Method),
@@ -383,13 +390,4 @@ func (m *matcher) matches(q *question) bool {
 		}
 	}
 	return true
-}
-
-func anyMethod(methods []string, method string) bool {
-	for _, m := range methods {
-		if m == method {
-			return true
-		}
-	}
-	return len(methods) == 0
 }

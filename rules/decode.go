@@ -26,6 +26,7 @@ var (
 	_ reader = (*Shadow)(nil)
 	_ reader = (*Kill)(nil)
 	_ reader = (*Value)(nil)
+	_ reader = (*PairPattern)(nil)
 )
 
 // node is a Node and its path.

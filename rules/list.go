@@ -149,3 +149,12 @@ func anyOf(patterns []glob.Pattern, text string) bool {
 	}
 	return len(patterns) == 0
 }
+
+func anyMethod(methods []string, method string) bool {
+	for _, m := range methods {
+		if m == method {
+			return true
+		}
+	}
+	return len(methods) == 0
+}

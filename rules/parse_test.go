@@ -116,6 +116,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"kill": {"on": true, "why": "x"}, "rules": {"name": "a", "key": "client", "limits": "1/s", "shadow": {"limits": "8/s"}, "away": "pass", "overrides": {"key": "x", "limits": "2/s", "until": "2026-12-01T00:00:00Z"}}, "switches": {"name": "s", "cases": {"key": "*", "value": 1.5}}}`))
 	f.Add([]byte(`{"rules": [{"name": "a", "key": "a+b", "limits": {"count": 1, "period": "3us"}}]}`))
 	f.Add([]byte(`{"rules": {"name": "a", "key": "client", "limits": [], "overrides": {"key": "x"}}}`))
+	f.Add([]byte(`{"deny": "entry:a=1", "rules": {"name": "a", "key": "domain+descriptor+entry:a", "limits": "1/s", "match": {"domains": ["e*"], "descriptor": ["a=*1", {"key": "b=", "not": ["x", "y*"]}]}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := rules.Parse(data, "customer", "bytes")
 		if err != nil {
@@ -149,5 +150,5 @@ func ExampleParse() {
 ]}`))
 	fmt.Println(err)
 	// Output:
-	// rules: 2:33: rules[0].key[0]: unknown part "adress"; write address, client, header:NAME, host, method, path, path:N
+	// rules: 2:33: rules[0].key[0]: unknown part "adress"; write address, client, header:NAME, host, method, path, path:N, of a descriptor domain, descriptor, entry:KEY
 }

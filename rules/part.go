@@ -15,12 +15,17 @@ import (
 type part struct {
 	kind partKind
 	text string // as in a Key; the name of a header field in its usual form
-	name string // of the header field or the program's value
+	name string // of the header field or the program's value; the key of the entry
 	n    int    // which segment of the path
 }
 
 // ofPath reports whether the part is the path or a segment of it.
 func (p part) ofPath() bool { return p.kind == byPath || p.kind == bySegment }
+
+// secret reports whether values of the part might be secrets.
+func (p part) secret() bool {
+	return p.kind == byHeader || p.kind == byValue || p.kind == byDescriptor || p.kind == byEntry
+}
 
 type partKind uint8
 
@@ -33,10 +38,14 @@ const (
 	byMethod
 	byPath
 	bySegment
+	byDomain
+	byDescriptor
+	byEntry
 )
 
 var simpleParts = map[string]partKind{
 	"address": byAddress, "client": byClient, "host": byHost, "method": byMethod, "path": byPath,
+	"domain": byDomain, "descriptor": byDescriptor,
 }
 
 const (
@@ -63,10 +72,16 @@ func parsePart(text string, known map[string]bool) (p part, what string) {
 		}
 		return part{kind: bySegment, text: text, n: n}, ""
 	}
+	if key, ok := strings.CutPrefix(text, "entry:"); ok {
+		if !isToken(key) {
+			return part{}, "entry: and the key of an entry go together, as in entry:remote_address; write descriptor for a key with other signs"
+		}
+		return part{kind: byEntry, text: text, name: key}, ""
+	}
 	if known[text] {
 		return part{kind: byValue, text: text, name: text}, ""
 	}
-	what = "unknown part " + strconv.Quote(clip(text, 40)) + "; write address, client, header:NAME, host, method, path, path:N"
+	what = "unknown part " + strconv.Quote(clip(text, 40)) + "; write address, client, header:NAME, host, method, path, path:N, of a descriptor domain, descriptor, entry:KEY"
 	if len(known) > 0 {
 		what += ", or " + strings.Join(sortedNames(known), ", ")
 	}
@@ -140,14 +155,14 @@ func segment(p string, n int) string {
 //
 // Names of rules and parts have neither '/' nor '='. In values all but letters,
 // digits and a few signs is written %XX. A value that is longer than 64 bytes,
-// or might be a secret (of a header, of the program), is "%~" and 128 bits of
-// its SHA-256. A missing one is nothing.
+// or might be a secret (of a header, of the program, of a descriptor), is "%~" and
+// 128 bits of its SHA-256. A missing one is nothing.
 
 const longestValue = 64
 
 // appendValue appends a value to a key.
 func appendValue(key []byte, p part, value string) []byte {
-	if len(value) > longestValue || value != "" && (p.kind == byHeader || p.kind == byValue) {
+	if len(value) > longestValue || value != "" && p.secret() {
 		sum := sha256.Sum256([]byte(value))
 		return base64.RawURLEncoding.AppendEncode(append(key, "%~"...), sum[:16])
 	}

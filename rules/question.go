@@ -13,13 +13,14 @@ import (
 
 // question is the work of one decision. It is reused.
 type question struct {
-	c       *Compiled
-	r       Request
-	address netip.Addr // of the request, unmapped
-	path    string     // cleaned; empty: not yet
-	reading string     // of a path with dot segments, to look up overrides; empty: none
-	host    string
-	values  []value // of each of c.parts
+	c         *Compiled
+	r         Request
+	address   netip.Addr // of the request, unmapped
+	described bool       // the request is a descriptor
+	path      string     // cleaned; empty: not yet
+	reading   string     // of a path with dot segments, to look up overrides; empty: none
+	host      string
+	values    []value // of each of c.parts
 
 	inFlight *store.InFlight // nil: requests in flight are not counted
 
@@ -52,7 +53,7 @@ type value struct {
 
 func (q *question) begin(c *Compiled, r Request, f *store.InFlight) {
 	q.inFlight, q.kill = f, c.kill.on(r.Now)
-	q.c, q.r, q.address = c, r, plain(r.Address)
+	q.c, q.r, q.address, q.described = c, r, plain(r.Address), r.described()
 	if len(q.values) != len(c.parts) {
 		q.values = make([]value, len(c.parts))
 	}
@@ -134,6 +135,17 @@ func (q *question) keyPath() string {
 	return q.pathname()
 }
 
+// pathPart returns the path, or a segment of it. A descriptor has none.
+func (q *question) pathPart(p *part) string {
+	switch {
+	case q.described:
+		return ""
+	case p.kind == byPath:
+		return q.keyPath()
+	}
+	return segment(q.keyPath(), p.n)
+}
+
 func (q *question) hostname() string {
 	if q.host == "" {
 		q.host = hostOf(q.r.Host)
@@ -168,10 +180,14 @@ func (q *question) find(p *part) (text string, ok bool) {
 		text = q.hostname()
 	case byMethod:
 		text = q.r.Method
-	case byPath:
-		text = q.keyPath()
-	case bySegment:
-		text = segment(q.keyPath(), p.n)
+	case byPath, bySegment:
+		text = q.pathPart(p)
+	case byDomain:
+		text = q.r.Domain
+	case byDescriptor:
+		text = joined(q.r.Descriptor)
+	case byEntry:
+		text = valueOf(q.r.Descriptor, p.name)
 	default:
 		if q.r.Value == nil {
 			return "", false
@@ -238,8 +254,8 @@ func (q *question) askReadings(ctx context.Context, i int) {
 func (q *question) askTerms(i int, t *terms) {
 	rule := &q.c.rules[i]
 	n := rule.cost.N
-	if rule.cost.Name != "" && q.r.Cost != nil && len(t.limits) > 0 {
-		n = max(q.r.Cost(rule.cost.Name), 0)
+	if q.r.Cost != nil && len(t.limits) > 0 {
+		n = rule.costOf(&q.r)
 	}
 	for j, l := range t.limits {
 		if l.Unlimited() {

@@ -43,20 +43,21 @@ var oddSchemas = map[reflect.Type]map[string]any{
 
 // shortSchemas are the other forms of types that may also be objects.
 var shortSchemas = map[reflect.Type]string{
-	reflect.TypeFor[Limit](): "string", reflect.TypeFor[Entry](): "string",
+	reflect.TypeFor[Limit](): "string", reflect.TypeFor[Entry](): "string", reflect.TypeFor[PairPattern](): "string",
 	reflect.TypeFor[Shadow](): "boolean", reflect.TypeFor[Kill](): "boolean",
 }
 
 // requiredFields are those that an object must have.
 var requiredFields = map[reflect.Type][]string{
-	reflect.TypeFor[Set]():      {"rules"},
-	reflect.TypeFor[Limit]():    {"count", "period"},
-	reflect.TypeFor[Rule]():     {"name"},
-	reflect.TypeFor[Override](): {"key"},
-	reflect.TypeFor[Proxies]():  {"trusted"},
-	reflect.TypeFor[Switch]():   {"name"},
-	reflect.TypeFor[Case]():     {"key"},
-	reflect.TypeFor[Entry]():    {"entry"},
+	reflect.TypeFor[Set]():         {"rules"},
+	reflect.TypeFor[Limit]():       {"count", "period"},
+	reflect.TypeFor[Rule]():        {"name"},
+	reflect.TypeFor[Override]():    {"key"},
+	reflect.TypeFor[Proxies]():     {"trusted"},
+	reflect.TypeFor[Switch]():      {"name"},
+	reflect.TypeFor[Case]():        {"key"},
+	reflect.TypeFor[Entry]():       {"entry"},
+	reflect.TypeFor[PairPattern](): {"key"},
 }
 
 func schemaOf(t reflect.Type) map[string]any {

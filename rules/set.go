@@ -1,3 +1,27 @@
+// Package rules states which requests are subject to which limits: which
+// requests a rule is for, by which key they are counted, and how much each key
+// may use. Rules are Go values with a JSON form, and can be swapped while the
+// program runs.
+//
+//	c, err := rules.Parse([]byte(`{"rules": [
+//		{"name": "per-address", "key": "address", "limits": "10/s burst 20"}
+//	]}`))
+//	a, err := c.Decide(ctx, s, rules.Request{Path: "/", Address: from})
+//	if !a.OK { /* a.Rule refuses; come again after a.Decision.RetryAfter */ }
+//
+// A [Set] is the content of a file. [Parse] and [Compile] check it as a whole,
+// and [Compiled.Decide] asks a [store.Store] about all rules for a request at
+// once: all are charged, or none. [Live] holds the version in use, and a
+// [Source] refreshes it from a URL, a file or a function. A [Stack] puts several
+// sources on top of each other, and on top of them an [Overlay]: changes by hand,
+// such as a raise for an hour, that all instances share. [ParseNode] reads other
+// formats than JSON.
+//
+// Most owners do not call Decide themselves: they give a Live to
+// throttlehttp.Handler, which fills in the Request. A program with a single
+// limit needs no rules, only package store.
+//
+// This package keeps no state for keys; the Store does.
 package rules
 
 import (
@@ -71,7 +95,7 @@ type Rule struct {
 	// all say Pass are admitted, and the error of the Store counts for others.
 	Away Choice `json:"away,omitzero"`
 	// Cost is the number of tokens that a request takes of each limit. If zero,
-	// 1.
+	// 1; for a descriptor, [HitsAddend].
 	Cost Cost `json:"cost,omitzero"`
 	// Limits must all have room; at most 8. The n-th limit of a rule has the
 	// same key in the Store whatever it allows, so a changed limit carries over
@@ -108,6 +132,13 @@ type Match struct {
 	// Client is Known, for requests with a [Request.Client], or Unknown, for
 	// those without. If empty, both.
 	Client Client `json:"client,omitzero"`
+	// Domains are patterns of [Request.Domain]. A rule with Domains or a
+	// Descriptor is asked about descriptors only, and no other rule is. It has
+	// none of the fields above.
+	Domains []string `json:"domains,omitempty"`
+	// Descriptor matches the entries of a descriptor: all of them, in their
+	// order; at most 100. If empty, any.
+	Descriptor []PairPattern `json:"descriptor,omitempty"`
 }
 
 // Override replaces the limits of a rule for some keys.
@@ -192,6 +223,9 @@ type Max int64
 //	method        the method
 //	path          the path, cleaned as for Match
 //	path:N        its N-th segment, from 1
+//	domain        Request.Domain, of a descriptor
+//	descriptor    all entries of a descriptor: KEY=VALUE,KEY=VALUE
+//	entry:KEY     the value of its first entry with the key
 //	anything else what Request.Value returns; the program must have named it
 //
 // In JSON it is one text, "address+header:X-Tenant", or a list of parts.

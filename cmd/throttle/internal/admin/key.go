@@ -197,8 +197,11 @@ func (s *server) asksOf(name string, key []string) ([]limit.Ask, rules.Rule, err
 	if err != nil {
 		return nil, rule, err
 	}
-	alone := rule
-	alone.Match, alone.Phase, alone.Off, alone.Shadow, alone.InFlight, alone.Cost = rules.Match{}, "", false, rules.Shadow{}, 0, rules.Cost{}
+	alone, match := rule, rules.Match{}
+	if len(rule.Match.Domains) > 0 || len(rule.Match.Descriptor) > 0 {
+		match.Domains, q.Domain = []string{"*"}, cmp.Or(q.Domain, "-")
+	}
+	alone.Match, alone.Phase, alone.Off, alone.Shadow, alone.InFlight, alone.Cost = match, "", false, rules.Shadow{}, 0, rules.Cost{}
 	if len(rule.Limits) == 0 { // it bounds what is in flight, and would do nothing without
 		alone.Limits = []rules.Limit{{}}
 	}
@@ -275,12 +278,40 @@ func requestOf(parts rules.Key, key []string) (q rules.Request, err error) {
 			q.Host = value
 		case part == "method":
 			q.Method = value
+		case part == "domain":
+			q.Domain = value
+		case part == "descriptor" || kind == "entry":
+			err = addPairs(&q, kind, name, value)
 		default:
 			values[part] = value
+		}
+		if err != nil {
+			return q, err
 		}
 	}
 	q.Path = cmp.Or(path, "/"+strings.Join(segments, "/"))
 	return q, err
+}
+
+// addPairs adds the entries of a descriptor: all of them, or the one with a key.
+func addPairs(q *rules.Request, kind, name, value string) error {
+	if kind == "entry" {
+		if i := slices.IndexFunc(q.Descriptor, func(p rules.Pair) bool { return p.Key == name }); i < 0 || q.Descriptor[i].Value != value {
+			q.Descriptor = slices.Insert(q.Descriptor, 0, rules.Pair{Key: name, Value: value})
+		}
+		return nil
+	}
+	all, err := rules.ParseDescriptor(value)
+	if err != nil {
+		return failf(http.StatusBadRequest, "key: %s", strings.TrimPrefix(err.Error(), "rules: "))
+	}
+	for _, p := range q.Descriptor {
+		if i := slices.IndexFunc(all, func(o rules.Pair) bool { return o.Key == p.Key }); i < 0 || all[i].Value != p.Value {
+			return failf(http.StatusBadRequest, "key %.64q: the entry %.64q has another value in it", value, p.Key)
+		}
+	}
+	q.Descriptor = all
+	return nil
 }
 
 func addressOf(text string) (netip.Addr, error) {

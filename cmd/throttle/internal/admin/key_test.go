@@ -59,7 +59,9 @@ const manyKinds = `{"version": "v1", "rules": [
 	{"name": "log", "match": {"paths": "/log"}, "key": "client", "limits": "3/h sliding-log"},
 	{"name": "slots", "match": {"paths": "/slots"}, "key": "client", "limits": "3/h sliding-slots"},
 	{"name": "all", "match": {"paths": "/all"}, "limits": "3/h"},
-	{"name": "net", "match": {"paths": "/a/net/*"}, "key": "address+path:2+header:X-Tenant+customer", "limits": "3/h"}
+	{"name": "net", "match": {"paths": "/a/net/*"}, "key": "address+path:2+header:X-Tenant+customer", "limits": "3/h"},
+	{"name": "user", "match": {"domains": "edge", "descriptor": ["user", "path=/u*"]}, "key": "entry:user+address", "limits": "3/h"},
+	{"name": "described", "match": {"domains": "edge", "descriptor": "to"}, "key": "domain+descriptor", "limits": "3/h"}
 ]}`
 
 // TestKey: what is left of each limit is read without charging, and forgiving
@@ -84,6 +86,8 @@ func TestKey(t *testing.T) {
 		{"slots", "acme", rules.Request{Path: "/slots", Client: "acme"}},
 		{"all", "", rules.Request{Path: "/all"}},
 		{"net", "2001:db8::/64 net t/1 acme", net},
+		{"user", "jane 192.0.2.1", rules.Request{Domain: "edge", Descriptor: []rules.Pair{{Key: "user", Value: "jane"}, {Key: "path", Value: "/u/1"}}, Address: netip.MustParseAddr("192.0.2.1")}},
+		{"described", "edge to=a%2Cb", rules.Request{Domain: "edge", Descriptor: []rules.Pair{{Key: "to", Value: "a,b"}}}},
 	} {
 		var key []string
 		path := "/api/v1/key?rule=" + k.rule
@@ -285,7 +289,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	r.get("/api/v1/rules", &got)
-	if got.Version != "v1" || len(got.Rules) != 7 {
+	if got.Version != "v1" || len(got.Rules) != 9 {
 		t.Fatalf("%+v", got)
 	}
 	if all := got.Rules[5]; all.Name != "all" || all.Counts["within"] != 3 || all.Counts["over"] != 2 || len(got.Rules[0].Limits) != 2 {

@@ -17,6 +17,9 @@ type trial struct {
 	Address string            `json:"address"`
 	Client  string            `json:"client"`
 	Header  map[string]string `json:"header"`
+	// Domain and Descriptor (KEY=VALUE,KEY=VALUE) describe a descriptor of Envoy.
+	Domain     string `json:"domain"`
+	Descriptor string `json:"descriptor"`
 	// Values and Costs are what the program knows of it, by name.
 	Values map[string]string `json:"values"`
 	Costs  map[string]int64  `json:"costs"`
@@ -71,6 +74,10 @@ func (t *trial) request() (q rules.Request, err error) {
 	}
 	if q.Path[0] != '/' || strings.Contains(q.Path, "?") {
 		return q, failf(http.StatusBadRequest, "path %.64q: must begin with / and have no query, as /x", q.Path)
+	}
+	q.Domain = t.Domain
+	if q.Descriptor, err = rules.ParseDescriptor(t.Descriptor); err != nil {
+		return q, failf(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "rules: "))
 	}
 	if t.Address != "" {
 		if q.Address, err = netip.ParseAddr(t.Address); err != nil {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,5 +71,27 @@ func TestDiffNeedsFrom(t *testing.T) {
 	a := instances(t, 1)[0].send("GET", "/api/v1/diff", "", "Authorization", "Bearer "+readSecret)
 	if want := "from: is missing; name a version of GET /api/v1/versions"; a.status != 400 || !strings.Contains(a.body, want) {
 		t.Errorf("%d %s, want 400 %s", a.status, a.body, want)
+	}
+}
+
+// TestTryDescriptor: a descriptor is explained by the rules for descriptors.
+func TestTryDescriptor(t *testing.T) {
+	r := start(t, newWorld(t, manyKinds, "customer").config())
+	for _, x := range []struct{ body, rule, why string }{
+		{`{"domain": "edge", "descriptor": "user=jane,path=/u/1"}`, "user", ""},
+		{`{"domain": "edge", "descriptor": "user=jane"}`, "", "the descriptor is not user, path=/u*"},
+		{`{"domain": "other", "descriptor": "user=jane,path=/u/1"}`, "", "domain other is not edge"},
+		{`{"path": "/u/1"}`, "", "it is for descriptors only"},
+	} {
+		var got dryrun.Report
+		a := r.send("POST", "/api/v1/try", x.body, "Authorization", "Bearer "+readSecret)
+		decode(t, a.body, &got)
+		i := slices.IndexFunc(got.Rules, func(one dryrun.Rule) bool { return one.Name == "user" })
+		if got.Rule != x.rule || i < 0 || got.Rules[i].Why != x.why {
+			t.Errorf("%s: rule %q, %+v; want %q, %q", x.body, got.Rule, got.Rules, x.rule, x.why)
+		}
+	}
+	if a := r.send("POST", "/api/v1/try", `{"descriptor": "=x"}`, "Authorization", "Bearer "+readSecret); a.status != 400 || !strings.Contains(a.body, "an entry without a key") {
+		t.Errorf("a bad descriptor: %d %s", a.status, a.body)
 	}
 }

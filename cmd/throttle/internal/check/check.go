@@ -45,6 +45,8 @@ Flags:
                  a field of its header; several are added
   -address ADDR  the address that it comes from, default 127.0.0.1
   -client NAME   its authenticated identity, default none
+  -descriptor KEY=VALUE,KEY=VALUE, -domain NAME
+                 a descriptor as Envoy sends it, in place of -request
   -value NAME=VALUE, -cost NAME=N
                  what the program knows of it, for rules that ask
   -after N       decide as if N such requests had been made just before (at most
@@ -57,6 +59,7 @@ Examples:
   throttle check gateway.yaml
   throttle check gateway.yaml -request 'GET /api/x' -H 'X-Api-Key: 1' -address 192.0.2.7
   throttle check rules.yaml -request 'POST /login' -after 5
+  throttle check rules.yaml -domain edge -descriptor remote_address=192.0.2.7,path=/api
 `
 
 const mostAfter = 100_000
@@ -89,7 +92,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return usage.Help(err, help, stdout)
 	}
 	f, err := o.check(ctx, stdin)
-	if err == nil && o.request.text != "" {
+	if err == nil && o.request.given() {
 		f.decision, err = o.decide(ctx, f)
 	}
 	if o.json {
@@ -124,6 +127,8 @@ func optionsOf(args []string) (*options, error) {
 	flags.Func("H", "", o.request.addHeader)
 	flags.StringVar(&o.request.address, "address", "", "")
 	flags.StringVar(&o.request.client, "client", "", "")
+	flags.StringVar(&o.request.domain, "domain", "", "")
+	flags.StringVar(&o.request.descriptor, "descriptor", "", "")
 	flags.Func("value", "", o.request.addValue)
 	flags.Func("cost", "", o.request.addCost)
 	flags.IntVar(&o.after, "after", 0, "")
@@ -135,7 +140,7 @@ func optionsOf(args []string) (*options, error) {
 	}
 	given := ""
 	flags.Visit(func(f *flag.Flag) {
-		if f.Name != "json" && f.Name != "request" {
+		if f.Name != "json" && f.Name != "request" && f.Name != "descriptor" && f.Name != "domain" {
 			given = f.Name
 		}
 	})
@@ -144,7 +149,9 @@ func optionsOf(args []string) (*options, error) {
 		return nil, usage.Error("check: no file; write 'throttle check FILE'")
 	case o.store && slices.ContainsFunc(o.names, func(name string) bool { return strings.Contains(name, "://") }):
 		return nil, usage.Error("check: -store takes no URL: it looks at the store that the file names")
-	case o.request.text == "" && given != "" && given != "value" && given != "cost":
+	case o.request.text != "" && o.request.described():
+		return nil, usage.Error("check: -request and -descriptor: write one of them")
+	case !o.request.given() && given != "" && given != "value" && given != "cost":
 		return nil, usage.Errorf("check: -%s is for a request; write -request 'GET /x'", given)
 	case o.after < 0 || o.after > mostAfter:
 		return nil, usage.Errorf("check: -after %d: must be from 0 to %d", o.after, mostAfter)

@@ -203,6 +203,8 @@ func TestCheck(t *testing.T) {
 		{"rules.yaml -request x", 2, "throttle: check: -request x: must be METHOD PATH, as in 'GET /x'\n"},
 		{"rules.yaml -request /x -address home", 2, "throttle: check: -address home: must be an address, as 192.0.2.1\n"},
 		{"rules.yaml -request /x -H Name", 2, "throttle: check: invalid value \"Name\" for flag -H: must be 'Name: value'"},
+		{"rules.yaml -descriptor =x", 2, "throttle: check: -descriptor \"=x\": an entry without a key; write KEY=VALUE,KEY=VALUE\n"},
+		{"rules.yaml -domain x -request /x", 2, "throttle: check: -request and -descriptor: write one of them\n"},
 		{"a.yaml -request /x", 2, "throttle: check: -request: the files name no file of rules\n"},
 	} {
 		out, errs, code := play(t, dir, strings.Fields(c.args)...)
@@ -217,7 +219,14 @@ func TestCheck(t *testing.T) {
 func TestRequest(t *testing.T) {
 	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
 		"killed.yaml", "version: v2\nkill: true\nrules: {name: all, limits: 0/s}\n",
-		"tried.yaml", "version: v3\nrules: {name: all, limits: 5/s, shadow: {limits: 2/s}}\n")
+		"tried.yaml", "version: v3\nrules: {name: all, limits: 5/s, shadow: {limits: 2/s}}\n",
+		"envoy.yaml", `version: v4
+deny: 203.0.113.0/24
+rules:
+  - {name: all, limits: 9/s}
+  - {name: slow, match: {domains: edge, descriptor: [generic_key=slow, remote_address]}, key: address, limits: 5/s}
+  - {name: user, match: {descriptor: [{key: user, not: [root, "ad*"]}]}, key: entry:user, limits: 5/s}
+`)
 	var all strings.Builder
 	for _, c := range []struct {
 		code int
@@ -236,6 +245,10 @@ func TestRequest(t *testing.T) {
 		{0, []string{"g.yaml", "-request", "/", "-address", "192.0.2.8", "-H", "X-Forwarded-For: 192.0.2.9", "-H", "X-User: jane"}},
 		{0, []string{"killed.yaml", "-request", "/"}},
 		{0, []string{"tried.yaml", "-request", "/", "-after", "2"}},
+		{0, []string{"envoy.yaml", "-domain", "edge", "-descriptor", "generic_key=slow,remote_address=192.0.2.7", "-cost", "hits_addend=2"}},
+		{4, []string{"envoy.yaml", "-domain", "edge", "-descriptor", "generic_key=slow,remote_address=203.0.113.7"}},
+		{0, []string{"envoy.yaml", "-domain", "other", "-descriptor", "user=root"}},
+		{0, []string{"envoy.yaml", "-request", "/"}},
 	} {
 		var out, errs string
 		var code int

@@ -18,13 +18,42 @@ import (
 // request is the request of the flags.
 type request struct {
 	text, address, client string
+	domain, descriptor    string // of Envoy
 	header                http.Header
 	values                map[string]string
 	costs                 map[string]int64
 }
 
+// described reports whether it is a descriptor.
+func (q *request) described() bool { return q.domain != "" || q.descriptor != "" }
+
+// given reports whether there is one.
+func (q *request) given() bool { return q.text != "" || q.described() }
+
+// descriptorOf returns a descriptor as the service for Envoy sees it.
+func (q *request) descriptorOf() (r rules.Request, err error) {
+	r = rules.Request{Domain: q.domain, Value: q.value, Cost: q.cost}
+	if r.Descriptor, err = rules.ParseDescriptor(q.descriptor); err != nil {
+		return r, usage.Errorf("check: -%s", strings.TrimPrefix(err.Error(), "rules: "))
+	}
+	r.Address = r.EntryAddress()
+	return r, nil
+}
+
+func (q *request) value(name string) (string, bool) { v, ok := q.values[name]; return v, ok }
+
+func (q *request) cost(name string) int64 {
+	if n, ok := q.costs[name]; ok {
+		return n
+	}
+	return 1
+}
+
 // of returns it as the gateway in c would see it, if any.
 func (q *request) of(c *config.File, compiled *rules.Compiled) (r rules.Request, err error) {
+	if q.described() {
+		return q.descriptorOf()
+	}
 	method, target, found := strings.Cut(strings.TrimSpace(q.text), " ")
 	if !found {
 		method, target = http.MethodGet, method
@@ -47,13 +76,8 @@ func (q *request) of(c *config.File, compiled *rules.Compiled) (r rules.Request,
 		Method: method, Host: host, Path: u.Path, RawPath: u.RawPath, Client: q.client,
 		Address: compiled.ClientAddress(address, q.header.Values),
 		Header:  q.header.Get,
-		Value:   func(name string) (string, bool) { v, ok := q.values[name]; return v, ok },
-		Cost: func(name string) int64 {
-			if n, ok := q.costs[name]; ok {
-				return n
-			}
-			return 1
-		},
+		Value:   q.value,
+		Cost:    q.cost,
 	}
 	if c != nil && c.Gateway != nil {
 		q.behind(c.Gateway, address, &r)

@@ -135,11 +135,20 @@ func mismatch(from rules.Rule, r rules.Request, decide func(rules.Rule) (rules.A
 		a, err := decide(rules.Rule{Name: "probe", Match: m, Limits: []rules.Limit{{Count: 1, Period: time.Second}}})
 		return a.Reason == rules.Unlimited, err
 	}
+	described := r.Domain != "" || len(r.Descriptor) > 0
+	switch forThem := len(from.Match.Domains) > 0 || len(from.Match.Descriptor) > 0; {
+	case described && !forThem:
+		return "it is for requests, not for descriptors", nil
+	case forThem && !described:
+		return "it is for descriptors only", nil
+	}
 	conditions := []struct {
 		given bool
 		match rules.Match
 		why   string
 	}{
+		{described && len(from.Match.Domains) > 0, rules.Match{Domains: from.Match.Domains}, "domain " + r.Domain + " is not " + either(from.Match.Domains)},
+		{described && len(from.Match.Descriptor) > 0, rules.Match{Descriptor: from.Match.Descriptor}, "the descriptor is not " + pairWords(from.Match.Descriptor)},
 		{from.Match.Methods != nil, rules.Match{Methods: from.Match.Methods}, "method " + r.Method + " is not " + either(from.Match.Methods)},
 		{from.Match.Hosts != nil, rules.Match{Hosts: from.Match.Hosts}, hostOf(r) + " is not " + either(from.Match.Hosts)},
 		{from.Match.Paths != nil, rules.Match{Paths: from.Match.Paths}, "path " + r.Path + " is not " + either(from.Match.Paths)},
@@ -161,6 +170,22 @@ func mismatch(from rules.Rule, r rules.Request, decide func(rules.Rule) (rules.A
 		}
 	}
 	return "", nil
+}
+
+// pairWords writes the patterns of a descriptor.
+func pairWords(all []rules.PairPattern) string {
+	var words []string
+	for _, p := range all {
+		text := p.Key
+		if p.Value != "" {
+			text += "=" + p.Value
+		}
+		if len(p.Not) > 0 {
+			text += " (not " + either(p.Not) + ")"
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, ", ")
 }
 
 func hostOf(r rules.Request) string {

@@ -27,7 +27,7 @@ func TestRules(t *testing.T) {
 		want string
 	}{
 		{good, []string{"-known", "customer"}, 0, "FILE: good: version 7, 3 rules (1 shadow, 1 off), 1 entry in deny and allow\n"},
-		{good, nil, 2, "throttle: FILE:6:42: rules[1].key[0]: unknown part \"customer\"; write address, client, header:NAME, host, method, path, path:N; name what the program knows by -known\n"},
+		{good, nil, 2, "throttle: FILE:6:42: rules[1].key[0]: unknown part \"customer\"; write address, client, header:NAME, host, method, path, path:N, of a descriptor domain, descriptor, entry:KEY; name what the program knows by -known\n"},
 		{"version: \"8\"\nrules:\n  - {name: a, key: address, limits: 10/s}\n", nil, 0, "FILE: good: version 8, 1 rule\n"},
 		{good, []string{"-known", "customer,,b"}, 2, "throttle: rules: -known customer,,b: the program names a value \"\"; it must be letters"},
 		{"rules:\n  - {name: a, limits: x}\n", nil, 2, "throttle: FILE:2:23: rules[0].limits: "},
