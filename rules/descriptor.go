@@ -127,6 +127,10 @@ func (r *rule) costOf(q *Request) int64 {
 	return n
 }
 
+// DescriptorText returns the entries of the descriptor in the form that
+// [ParseDescriptor] reads.
+func (r *Request) DescriptorText() string { return joined(r.Descriptor) }
+
 // joined returns all entries as one text, another one for other entries.
 func joined(all []Pair) string {
 	var b strings.Builder

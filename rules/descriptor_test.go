@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,6 +219,9 @@ func TestParseDescriptor(t *testing.T) {
 	} {
 		all, err := rules.ParseDescriptor(x.text)
 		got := fmt.Sprintf("%q", all)
+		if again, _ := rules.ParseDescriptor((&rules.Request{Descriptor: all}).DescriptorText()); !slices.Equal(again, all) {
+			t.Errorf("DescriptorText of %q is read as %q", all, again)
+		}
 		if err != nil {
 			got = err.Error()
 		}

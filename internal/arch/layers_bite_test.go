@@ -231,6 +231,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"admit", "store memory rules limit load signal internal/list", "throttle pace sim throttlehttp throttleredis throttlesql"},
 	{"throttlehttp", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlegrpc throttletest autosleeper"},
 	{"throttlegrpc", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
+	{"throttleenvoy", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp throttlegrpc"},
 	{"throttleaws", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
 	{"throttleotel", "throttle admit rules store load pace throttleredis throttlesql", "memory throttlehttp signal limit throttlegrpc throttleaws"},
 	{"throttlepage", "throttle load pace", "throttlehttp admit rules store signal memory cmd/throttle"},

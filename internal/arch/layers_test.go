@@ -42,17 +42,18 @@ var layers = map[string][]string{
 	"throttlesql":   {"limit"},
 	"throttletest":  {"limit"},
 
-	"store":        {"limit", "memory"},
-	".":            append([]string{"store"}, purely...),
-	"autosleeper":  append([]string{"."}, purely...),
-	"worker":       append([]string{"."}, purely...),
-	"rules":        {"store", "limit", "load"},
-	"admit":        {"store", "memory", "rules", "limit", "load", "signal"},
-	"throttlehttp": transport,
-	"throttlegrpc": transport,
-	"throttleaws":  transport,
-	"throttlepage": {".", "load", "pace"},
-	"throttleotel": {".", "admit", "rules", "store", "load", "pace", "throttleredis", "throttlesql"},
+	"store":         {"limit", "memory"},
+	".":             append([]string{"store"}, purely...),
+	"autosleeper":   append([]string{"."}, purely...),
+	"worker":        append([]string{"."}, purely...),
+	"rules":         {"store", "limit", "load"},
+	"admit":         {"store", "memory", "rules", "limit", "load", "signal"},
+	"throttlehttp":  transport,
+	"throttlegrpc":  transport,
+	"throttleaws":   transport,
+	"throttleenvoy": transport,
+	"throttlepage":  {".", "load", "pace"},
+	"throttleotel":  {".", "admit", "rules", "store", "load", "pace", "throttleredis", "throttlesql"},
 
 	"internal/list":          {},
 	"internal/chart":         {},
@@ -178,7 +179,7 @@ func forbidden(s source, imported string) string {
 
 // forbiddenInTest lets tests look across layers, but not out of their module.
 func forbiddenInTest(s source, ours string) string {
-	for _, top := range append(topFolders, "throttlegrpc", "throttleaws", "throttleotel") {
+	for _, top := range append(topFolders, "throttlegrpc", "throttleenvoy", "throttleaws", "throttleotel") {
 		if s.module == "." && within(ours, top) {
 			return "this is another module, which the root module does not require"
 		}

@@ -261,6 +261,8 @@ var standardTerms = []struct {
 	{"throttlehttp", "Transport", "rate-limited,retry"},
 	{"throttlegrpc", "package", "rate limiting"},
 	{"throttlegrpc", "Server", "admission control"},
+	{"throttleenvoy", "package", "rate limit"},
+	{"throttleenvoy", "Service", "admission control"},
 	{"throttleaws", "package", "rate limit"},
 }
 
