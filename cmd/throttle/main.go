@@ -52,7 +52,7 @@ var commands = []command{
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
 	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
-	{"serve", "run a gateway and its admin listener from files", serve.Run},
+	{"serve", "run a gateway, or the rate limit service of Envoy, from files", serve.Run},
 	{"top", "show live what a running serve decides", top.Run},
 	{"check", "check the files of serve, and explain a decision", check.Run},
 	{"schema", "print the JSON schema of the files of serve", schema.Run},

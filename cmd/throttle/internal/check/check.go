@@ -195,7 +195,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = slices.Concat(f.warnings, f.odd(), f.never(), f.apart())
+			f.warnings = slices.Concat(f.warnings, f.odd(), f.never(), f.roleless(), f.apart())
 		}
 		return f, err
 	}
@@ -263,6 +263,9 @@ func (f *found) says() (all []string) {
 	if c := f.file; c != nil {
 		if g := c.Gateway; g != nil {
 			all = append(all, "gateway on "+listens(g.Listen)+" with "+words.Plural(len(g.Routes), "route", "routes"))
+		}
+		if c.Envoy != nil {
+			all = append(all, "envoy on "+string(c.Envoy.Listen.Address))
 		}
 		if c.Admin != nil {
 			all = append(all, "admin on "+string(c.Admin.Listen.Address))

@@ -167,6 +167,7 @@ func TestCheck(t *testing.T) {
 		"field.yaml", strings.ReplaceAll(gatewayFile, "X-User", "X_User"),
 		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
 		"over.yaml", "version: 1\nstore: {url: 'memory:', snapshot: rules.yaml}\nadmin: {listen: 'localhost:0'}\n",
+		"envoy.yaml", "version: 1\nenvoy: {listen: 127.0.0.1:8081}\nrules: {file: rules.yaml}\n",
 		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
 	for _, c := range []struct {
 		args string
@@ -177,6 +178,7 @@ func TestCheck(t *testing.T) {
 		{"g.yaml a.yaml", 0, "g.yaml, a.yaml: good: gateway on 127.0.0.1:8080 with 1 route; admin on 127.0.0.1:6070; rules rules.yaml: version v1, 6 rules\n"},
 		{"rules.yaml", 0, "rules.yaml: good: version v1, 6 rules\n"},
 		{"good.json", 0, "good.json: good: admin on 127.0.0.1:1; no rules, so nobody is limited\n"},
+		{"envoy.yaml", 0, "envoy.yaml: good: envoy on 127.0.0.1:8081; rules rules.yaml: version v1, 6 rules\nwarning: rules.yaml: rule flood: it is for no descriptor, and there is no gateway"},
 		{"custom.yaml -value customer=x -cost bytes=3", 0, "custom.yaml: good: version "},
 		{"bad.yaml", 2, "throttle: bad.yaml:3:3: gateway: unknown field lisen; did you mean listen?\n"},
 		{"badrules.yaml", 2, "throttle: badrules.yaml:2:23: rules[0].limits: "},

@@ -22,7 +22,7 @@ func (f *found) never() (all []string) {
 	}
 	s := f.rules.Set()
 	for _, r := range s.Rules {
-		if r.Off {
+		if r.Off || described(r) {
 			continue
 		}
 		warn := func(format string, a ...any) {
@@ -57,6 +57,24 @@ func (f *found) never() (all []string) {
 	entries("deny", s.Deny)
 	entries("allow", s.Allow)
 	return all
+}
+
+// described reports whether a rule is for descriptors of Envoy.
+func described(r rules.Rule) bool { return len(r.Match.Domains) > 0 || len(r.Match.Descriptor) > 0 }
+
+// roleless warns of rules for which the file has no role: those for descriptors need one
+// for Envoy, and all others a gateway.
+func (f *found) roleless() (all []string) {
+	for _, r := range f.rules.Set().Rules {
+		switch {
+		case r.Off:
+		case described(r) && f.file.Envoy == nil:
+			all = append(all, fmt.Sprintf("%s: rule %s: it is for descriptors of Envoy, and there is no envoy section", f.rulesOf, r.Name))
+		case !described(r) && f.file.Gateway == nil && f.file.Envoy != nil:
+			all = append(all, fmt.Sprintf("%s: rule %s: it is for no descriptor, and there is no gateway; write domains or descriptor into its match", f.rulesOf, r.Name))
+		}
+	}
+	return all[:min(len(all), 10)]
 }
 
 // encoded is what a pattern has that was written as paths stand in a request line.

@@ -25,7 +25,7 @@ func isRules(data []byte) bool {
 	}
 	for _, f := range root.Fields {
 		switch {
-		case f.Name == "gateway" || f.Name == "admin" || f.Name == "store":
+		case f.Name == "gateway" || f.Name == "envoy" || f.Name == "admin" || f.Name == "store":
 			return false
 		case f.Name == "rules" && f.Value.Kind != tree.Map:
 			return true

@@ -57,13 +57,13 @@ func TestStaticAnswers(t *testing.T) {
 // bad are files, and the beginning of what is said of them.
 var bad = []struct{ in, want string }{
 	{"", "f:1:1: empty"},
-	{"hello\n", "f:1:1: must have fields, not hello; they are version, store, rules, gateway, admin, drain, log"},
-	{"version: 1\n", "f:1:1: no role; write gateway: or admin:"},
+	{"hello\n", "f:1:1: must have fields, not hello; they are version, store, rules, gateway, envoy, admin, drain, log"},
+	{"version: 1\n", "f:1:1: no role; write gateway:, envoy: or admin:"},
 	{"gateway: {listen: ':80', routes: {to: 'http://a:1'}}\n", "f:1:1: version is missing: version of this format, in each file: 1"},
 	{"version: 2\n", "f:1:10: version: 2: must be 1"},
 	{"version: '1'\n", "f:1:10: version: 1: must be 1; write 1 without quotes"},
 	{"version: 1\ngatway: {}\n", "f:2:1: unknown field gatway; did you mean gateway?"},
-	{"version: 1\nfoo: {}\n", "f:2:1: unknown field foo; the fields are version, store, rules, gateway, admin, drain, log"},
+	{"version: 1\nfoo: {}\n", "f:2:1: unknown field foo; the fields are version, store, rules, gateway, envoy, admin, drain, log"},
 	{"version: 1\ngateway:\n", "f:2:9: gateway: empty; leave it out, or write its fields: listen, routes, proxies, "},
 	{"version: 1\ngateway: {}\n", "f:2:10: gateway: listen is missing: sockets that it serves"},
 	{"version: 1\ngateway: [a]\n", "f:2:10: gateway: must have fields, not a list; they are listen, "},

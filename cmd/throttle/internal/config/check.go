@@ -30,8 +30,8 @@ func (f *files) has(path string) bool {
 
 // check refuses what no field alone shows to be wrong.
 func (f *files) check(all []Named, c *File) {
-	if c.Gateway == nil && c.Admin == nil {
-		f.fail(all[0].Name, 1, 1, "no role; write gateway: or admin:")
+	if c.Gateway == nil && c.Envoy == nil && c.Admin == nil {
+		f.fail(all[0].Name, 1, 1, "no role; write gateway:, envoy: or admin:")
 		return
 	}
 	if c.Store != nil {
@@ -238,17 +238,24 @@ func (f *files) checkSockets(c *File) {
 		}
 		seen[at] = true
 	}
+	reuse := func(path string, at Listen, is bool) {
+		if kind, _, ok := strings.Cut(string(at), ":"); ok && is && (kind == "unix" || kind == "systemd") {
+			f.refuse(path+".reuse_port", "is for HOST:PORT; leave it out")
+		}
+	}
 	if c.Gateway != nil {
 		for i, s := range c.Gateway.Listen {
 			path := fmt.Sprintf("gateway.listen[%d]", i)
 			check(path, s.Address)
-			if kind, _, ok := strings.Cut(string(s.Address), ":"); ok && s.ReusePort && (kind == "unix" || kind == "systemd") {
-				f.refuse(path+".reuse_port", "is for HOST:PORT; leave it out")
-			}
+			reuse(path, s.Address, s.ReusePort)
 			if strings.HasPrefix(string(s.Address), "unix:") && len(s.Proxies) > 0 {
 				f.refuse(path+".proxy_protocol", "a connection to a unix socket comes from no network; listen on HOST:PORT, or leave it out")
 			}
 		}
+	}
+	if c.Envoy != nil {
+		check("envoy.listen", c.Envoy.Listen.Address)
+		reuse("envoy.listen", c.Envoy.Listen.Address, c.Envoy.Listen.ReusePort)
 	}
 	if c.Admin != nil {
 		check("admin.listen", c.Admin.Listen.Address)

@@ -11,6 +11,7 @@ type File struct {
 	Store   *Store   `name:"store" doc:"where usage of each key is counted" default:"in this process"`
 	Rules   *Rules   `name:"rules" doc:"where the rules come from: file, then url, then overlay" default:"nobody is limited"`
 	Gateway *Gateway `name:"gateway" doc:"the reverse proxy" default:"none"`
+	Envoy   *Envoy   `name:"envoy" doc:"the rate limit service of Envoy" default:"none"`
 	Admin   *Admin   `name:"admin" doc:"health, metrics and the API of operators" default:"none"`
 	Drain   *Drain   `name:"drain" default:"as below" doc:"how the program ends"`
 	Log     *Log     `name:"log" default:"as below" doc:"what is logged, on standard error"`
@@ -66,6 +67,19 @@ type Socket struct {
 	TLS       *TLS           `name:"tls" default:"plain HTTP/1.1, and HTTP/2 for callers that begin with it" doc:"files in PEM form, read again when they change"`
 	Proxies   []netip.Prefix `name:"proxy_protocol" default:"none" doc:"networks whose connections begin with the header of the PROXY protocol; not for a unix socket, whose connections have no address"`
 	ReusePort bool           `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
+}
+
+// Envoy is the rate limit service of Envoy.
+type Envoy struct {
+	Listen EnvoySocket `name:"listen" need:"true" doc:"socket that it serves, by gRPC"`
+	Silent bool        `name:"silent" default:"false" doc:"tell callers only when to come again: Retry-After, without RateLimit and RateLimit-Policy"`
+}
+
+// EnvoySocket is the socket for Envoy. In the file it may be the address alone.
+type EnvoySocket struct {
+	Address   Listen `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT, unix:PATH or systemd:NAME"`
+	TLS       *TLS   `name:"tls" default:"plain HTTP/2" doc:"files in PEM form, read again when they change"`
+	ReusePort bool   `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
 }
 
 // AdminSocket is the socket of operators. In the file it may be the address alone.

@@ -156,7 +156,7 @@ func needed(t *testing.T, f field) string {
 	if inner == reflect.TypeFor[Route]() {
 		return "{to: 'http://h'}"
 	}
-	if inner == reflect.TypeFor[Socket]() || inner == reflect.TypeFor[AdminSocket]() {
+	if inner == reflect.TypeFor[Socket]() || inner == reflect.TypeFor[AdminSocket]() || inner == reflect.TypeFor[EnvoySocket]() {
 		return "':1'"
 	}
 	good, _ := sample(t, f, inner)

@@ -137,10 +137,10 @@ func decode(b []byte, fields [][]string) (r request) {
 
 // record keeps a request, unless it was no decision of the limits alone: what a
 // Shedder refused, or a bound on the requests in flight, would depend on how long
-// requests took.
+// requests took. Descriptors are not kept: any of their values may be a secret.
 func (r *Decisions) record(e *admit.Event, at time.Time) {
 	v := r.view.Load()
-	if v == nil || e.Verdict == admit.Undecided || e.Err != nil || e.Answer.Reason == rules.Busy || e.Answer.Reason == rules.Away {
+	if v == nil || e.Request.Domain != "" || e.Verdict == admit.Undecided || e.Err != nil || e.Answer.Reason == rules.Busy || e.Answer.Reason == rules.Away {
 		r.leftOut.Add(1)
 		return
 	}

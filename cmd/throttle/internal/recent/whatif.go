@@ -24,7 +24,8 @@ type WhatIf struct {
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
 	// LeftOut counts requests since the start that are not kept, as they were refused
-	// by load shedding or a bound in flight, were not decided, or are long.
+	// by load shedding or a bound in flight, were not decided, are long, or descriptors
+	// of Envoy.
 	LeftOut int64 `json:"left_out"`
 	// Incomplete counts requests that are from before the rules looked at a header
 	// field that these do: they are replayed without it.

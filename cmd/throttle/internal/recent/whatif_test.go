@@ -325,3 +325,25 @@ func TestRing(t *testing.T) {
 		}
 	}
 }
+
+// TestDescriptorsAreNotKept: what-if replays requests, and leaves out descriptors.
+func TestDescriptorsAreNotKept(t *testing.T) {
+	c, err := rules.Parse([]byte(`{"rules": [{"name": "a", "limits": "1/h"}, {"name": "b", "match": {"domains": "edge"}, "limits": "1/h"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var live rules.Live
+	live.Swap(c)
+	var d Decisions
+	d.Prepare(&live)
+	control := admit.Control{Rules: &live, OnEvent: func(e admit.Event) { d.OnEvent(&e) }}
+	for _, q := range []rules.Request{{Path: "/"}, {Domain: "edge", Descriptor: []rules.Pair{{Key: "key", Value: "secret"}}}} {
+		if _, err := control.Begin(t.Context(), admit.Request{Request: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := d.WhatIf(t.Context(), time.Now(), c, c, true)
+	if err != nil || w.Requests != 1 || w.LeftOut != 1 {
+		t.Errorf("WhatIf = %+v, %v; want one request, and one left out", w, err)
+	}
+}

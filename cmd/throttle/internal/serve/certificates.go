@@ -33,6 +33,9 @@ func Warnings(f *config.File, now time.Time) (all []string) {
 	if f.Admin != nil {
 		warn("admin.listen", f.Admin.Listen.TLS)
 	}
+	if f.Envoy != nil {
+		warn("envoy.listen", f.Envoy.Listen.TLS)
+	}
 	if f.Gateway == nil {
 		return all
 	}
@@ -55,6 +58,9 @@ func (p *program) certificates() throttleotel.Config {
 	}
 	if p.own != nil {
 		all = append(all, p.own)
+	}
+	if p.envoy != nil && p.envoy.own != nil {
+		all = append(all, p.envoy.own)
 	}
 	c := throttleotel.Config{OK: true}
 	for _, f := range all {

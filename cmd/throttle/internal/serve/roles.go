@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/envoy"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/throttleotel"
@@ -50,6 +52,46 @@ func ofGateway(f *config.File, err error) error {
 		return f.Fail("gateway."+flaw.Path, "%s", flaw.What)
 	}
 	return err
+}
+
+// envoyRole is the rate limit service of Envoy.
+type envoyRole struct {
+	listener net.Listener
+	own      *certificate.Files // nil: none
+}
+
+// openEnvoy opens the socket for Envoy.
+func (p *program) openEnvoy(ctx context.Context) (*envoyRole, error) {
+	at, role := p.began.Envoy.Listen, new(envoyRole)
+	if at.TLS != nil {
+		role.own = filesOf(at.TLS)
+		role.own.Log, role.own.Every = p.log, time.Second
+		if err := role.own.Load(time.Now()); err != nil {
+			return nil, p.began.Fail("envoy.listen.tls", "%v", err)
+		}
+	}
+	open := p.sockets.Listen
+	if at.ReusePort {
+		open = p.sockets.ListenBeside
+	}
+	var err error
+	if role.listener, err = open(ctx, string(at.Address)); err != nil {
+		return nil, p.began.Fail("envoy.listen", "%v", err)
+	}
+	return role, nil
+}
+
+// serveEnvoy serves Envoy until ctx ends, and drains.
+func (p *program) serveEnvoy(ctx context.Context) error {
+	if p.envoy == nil {
+		<-ctx.Done()
+		return nil
+	}
+	d := drain(p.began)
+	return envoy.New(envoy.Config{
+		Control: p.control, Listener: p.envoy.listener, Files: p.envoy.own, Silent: p.began.Envoy.Silent,
+		Delay: d.Delay, Timeout: d.Timeout, Log: p.log,
+	}).Serve(ctx)
 }
 
 // adminRole is the listener of operators.
@@ -144,6 +186,11 @@ func Check(f *config.File) error {
 	}
 	if a := f.Admin; a != nil {
 		if err := checkTLS(f, "admin.listen", a.Listen.TLS); err != nil {
+			return err
+		}
+	}
+	if e := f.Envoy; e != nil {
+		if err := checkTLS(f, "envoy.listen", e.Listen.TLS); err != nil {
 			return err
 		}
 	}

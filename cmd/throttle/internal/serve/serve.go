@@ -27,7 +27,8 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-const help = `throttle serve runs a gateway with rate limits, and the listener of its operators.
+const help = `throttle serve runs a gateway with rate limits, or the rate limit service of Envoy, and
+the listener of their operators.
 
 Usage: throttle serve FILE...
 
@@ -69,6 +70,7 @@ type program struct {
 	// latency records how long decisions took, from when the metrics are made.
 	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway   // nil: no such role
+	envoy   *envoyRole         // nil: no such role
 	admin   *adminRole         // nil: no such role
 	own     *certificate.Files // of the admin listener; nil: none
 	// listening are the sockets of the gateway.
@@ -141,6 +143,9 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		for _, l := range p.listening {
 			err = errors.Join(err, l.Close())
 		}
+		if p.envoy != nil {
+			err = errors.Join(err, p.envoy.listener.Close())
+		}
 		p.storage.close()
 		return err
 	}
@@ -173,6 +178,11 @@ func (p *program) openRoles(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if p.began.Envoy != nil {
+		if p.envoy, err = p.openEnvoy(ctx); err != nil {
+			return err
+		}
+	}
 	if p.began.Admin != nil {
 		p.admin, err = p.openAdmin(ctx)
 	}
@@ -199,8 +209,7 @@ func (p *program) serve(ctx context.Context) error {
 		ended <- p.serveAdmin(admins, running)
 		stop()
 	}()
-	err := p.serveGateway(running)
-	stop()
+	err := p.serveRoles(running, stop)
 	background.Wait()
 	end()
 	err = errors.Join(err, <-ended)
@@ -208,6 +217,16 @@ func (p *program) serve(ctx context.Context) error {
 	p.storage.close()
 	p.log.Info("ended", "lost", err != nil)
 	return err
+}
+
+// serveRoles serves callers until ctx ends, or a role fails, which stops the other.
+func (p *program) serveRoles(ctx context.Context, stop func()) error {
+	ended := make(chan error, 2)
+	go func() { ended <- p.serveGateway(ctx) }()
+	go func() { ended <- p.serveEnvoy(ctx) }()
+	err := <-ended
+	stop()
+	return errors.Join(err, <-ended)
 }
 
 func (p *program) serveGateway(ctx context.Context) error {
@@ -233,6 +252,9 @@ func (p *program) say() {
 	all := []any{"store", p.storage.name}
 	if p.gateway != nil {
 		all = append(all, "gateway", addresses(p.listening))
+	}
+	if p.envoy != nil {
+		all = append(all, "envoy", p.envoy.listener.Addr().String())
 	}
 	if p.admin != nil {
 		all = append(all, "admin", p.admin.listener.Addr().String())

@@ -1,0 +1,238 @@
+// Package envoy is the role of 'throttle serve' that answers Envoy: its rate limit
+// service, and the health of it, on a socket of gRPC.
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/throttleenvoy"
+)
+
+// Bounds of what callers may send and hold.
+const (
+	maxMessage = 1 << 20
+	maxHeader  = 16 << 10
+	maxStreams = 1_000 // of a connection; Envoy opens another for more
+	maxConns   = 1_000
+	handshake  = 10 * time.Second
+)
+
+// Config configures a Role.
+type Config struct {
+	// Control decides.
+	Control *admit.Control
+	// Listener is its socket.
+	Listener net.Listener
+	// Files are those of TLS. If nil, the socket is plain.
+	Files *certificate.Files
+	// Silent is that of throttleenvoy.Service.
+	Silent bool
+	// Delay is how long it goes on after its context has ended, with its health red, and
+	// Timeout how long calls in flight have after that.
+	Delay, Timeout time.Duration
+	// Log is where failures are logged.
+	Log *slog.Logger
+}
+
+// Role is the rate limit service of Envoy on one socket.
+type Role struct {
+	cfg      Config
+	health   *health.Server
+	said     atomic.Int64  // when a refused request was logged last, in nanoseconds
+	active   atomic.Int64  // calls in flight
+	draining chan struct{} // closed when streams are to end
+}
+
+// New returns the role.
+func New(c Config) *Role {
+	return &Role{cfg: c, health: health.NewServer(), draining: make(chan struct{})}
+}
+
+// services are the names whose health is told: those of all, of the service, and of the
+// reference, by which checks may ask.
+var services = []string{"", rlspb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
+
+// Serve serves until ctx ends, and then drains: its health is NOT_SERVING for Delay, then
+// it says goodbye to its connections, and waits for the calls in flight for Timeout. It
+// must be called once.
+func (r *Role) Serve(ctx context.Context) error {
+	server := r.server()
+	rlspb.RegisterRateLimitServiceServer(server, &throttleenvoy.Service{Control: r.cfg.Control, Silent: r.cfg.Silent, Limits: true})
+	healthpb.RegisterHealthServer(server, r.health)
+	for _, name := range services {
+		r.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(bound(r.cfg.Listener, maxConns)) }()
+	select {
+	case err := <-ended:
+		return exit.Failf("envoy: %v", err)
+	case <-ctx.Done():
+	}
+	r.health.Shutdown()
+	delay := time.NewTimer(r.cfg.Delay)
+	defer delay.Stop()
+	select {
+	case err := <-ended:
+		return exit.Failf("envoy: %v", err)
+	case <-delay.C:
+	}
+	return r.drain(server, ended)
+}
+
+// drain waits for the calls in flight, and cuts the rest.
+func (r *Role) drain(server *grpc.Server, ended <-chan error) error {
+	var cut atomic.Int64
+	timer := time.AfterFunc(r.cfg.Timeout, func() { // connections that ignore the goodbye have no calls
+		cut.Store(r.active.Load())
+		server.Stop()
+	})
+	defer timer.Stop()
+	close(r.draining)
+	server.GracefulStop()
+	<-ended
+	if n := cut.Load(); n > 0 {
+		return exit.Failf("envoy: %s in flight still after %v of draining", words.Plural(int(n), "call was", "calls were"), r.cfg.Timeout)
+	}
+	return nil
+}
+
+// server returns a server without services.
+func (r *Role) server() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshake), grpc.UnaryInterceptor(r.guard), grpc.StreamInterceptor(r.watched),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	}
+	if f := r.cfg.Files; f != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
+			MinVersion: tls.VersionTLS12, GetConfigForClient: f.Config, ClientAuth: f.Auth(),
+		})))
+	}
+	return grpc.NewServer(options...)
+}
+
+// guard answers a call whose handler panics, and logs which requests are refused as
+// malformed: Envoy counts them as errors, and does not say why.
+func (r *Role) guard(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
+	r.active.Add(1)
+	defer r.active.Add(-1)
+	defer func() {
+		if p := recover(); p != nil {
+			r.cfg.Log.Error("a call panicked", "method", info.FullMethod, "panic", p, "stack", string(debug.Stack()))
+			out, err = nil, status.Error(codes.Internal, "throttle: the call failed")
+		}
+	}()
+	out, err = handler(ctx, in)
+	if status.Code(err) == codes.InvalidArgument && r.may(time.Now()) {
+		r.cfg.Log.Warn("a request of Envoy cannot be decided", "err", err)
+	}
+	return out, err
+}
+
+// watched ends a stream, which watches the health, when the drain begins.
+func (r *Role) watched(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-r.draining:
+			cancel()
+		case <-ended:
+		}
+	}()
+	return handler(srv, &watching{stream, ctx})
+}
+
+// watching is a stream with a context of its own.
+type watching struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (w *watching) Context() context.Context { return w.ctx }
+
+// may reports whether to log: once a minute.
+func (r *Role) may(now time.Time) bool {
+	last := r.said.Load()
+	return now.UnixNano()-last >= int64(time.Minute) && r.said.CompareAndSwap(last, now.UnixNano())
+}
+
+// bounded bounds the connections of a socket: further ones wait.
+type bounded struct {
+	net.Listener
+	room  chan struct{}
+	ended chan struct{}
+	once  atomic.Bool
+}
+
+func bound(l net.Listener, most int) net.Listener {
+	return &bounded{Listener: l, room: make(chan struct{}, most), ended: make(chan struct{})}
+}
+
+// Accept waits for room and a connection.
+func (b *bounded) Accept() (net.Conn, error) {
+	select {
+	case b.room <- struct{}{}:
+	case <-b.ended:
+		return nil, net.ErrClosed
+	}
+	c, err := b.Listener.Accept()
+	if err != nil {
+		<-b.room
+		return nil, err
+	}
+	return &conn{Conn: c, of: b}, nil
+}
+
+// Close closes the socket; Accept that waits for room ends.
+func (b *bounded) Close() error {
+	if b.once.Swap(true) {
+		return nil
+	}
+	close(b.ended)
+	err := b.Listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// conn is a connection that makes room when it is closed.
+type conn struct {
+	net.Conn
+	of     *bounded
+	closed atomic.Bool
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	if !c.closed.Swap(true) {
+		<-c.of.room
+	}
+	return err
+}
