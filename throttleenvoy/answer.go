@@ -3,6 +3,7 @@ package throttleenvoy
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,43 +26,44 @@ const (
 )
 
 // answer is what Envoy is told of the decisions about all descriptors.
-func (s *Service) answer(all []*admit.Admission) *rlspb.RateLimitResponse {
+func (s *Service) answer(all []decision) *rlspb.RateLimitResponse {
 	out := &rlspb.RateLimitResponse{OverallCode: passes, Statuses: make([]*rlspb.RateLimitResponse_DescriptorStatus, len(all))}
-	for _, a := range all {
-		if refused(a) {
-			out.OverallCode = over
-		}
+	if slices.ContainsFunc(all, decision.refused) {
+		out.OverallCode = over
 	}
-	for i, a := range all {
-		out.Statuses[i] = statusOf(a, out.OverallCode == over)
+	for i, d := range all {
+		out.Statuses[i] = d.status(out.OverallCode == over)
 	}
 	if i := decisive(all); i >= 0 {
-		out.ResponseHeadersToAdd = s.fields(all[i])
+		out.ResponseHeadersToAdd = s.fields(all[i].Admission)
 	}
 	return out
 }
 
-// statusOf is the decision about one descriptor; refunded reports that what was admitted
+// status is what Envoy is told of the decision; refunded reports that what was admitted
 // was refunded.
-func statusOf(a *admit.Admission, refunded bool) *rlspb.RateLimitResponse_DescriptorStatus {
+func (d decision) status(refunded bool) *rlspb.RateLimitResponse_DescriptorStatus {
 	out := &rlspb.RateLimitResponse_DescriptorStatus{Code: passes}
-	if a == nil {
+	if d.refused() {
+		out.Code = over
+	}
+	if d.Admission == nil {
 		return out
 	}
 	reset := limit.Never
-	if i := a.Binding; i >= 0 {
-		d := a.Decisions[i]
-		left := d.Remaining
-		if refunded && a.OK {
-			left += min(max(d.N, 0), math.MaxInt64-max(left, 0))
+	if i := d.Binding; i >= 0 {
+		l := d.Decisions[i]
+		left := l.Remaining
+		if refunded && d.OK {
+			left += min(max(l.N, 0), math.MaxInt64-max(left, 0))
 		}
-		out.CurrentLimit, out.LimitRemaining = limitOf(a.LimitName(i), a.Asks[i].Limit), small(left)
-		reset = d.ResetAfter
+		out.CurrentLimit, out.LimitRemaining = limitOf(d.LimitName(i), d.Asks[i].Limit), small(left)
+		reset = l.ResetAfter
 	}
-	if !a.OK {
-		out.Code, reset = over, a.RetryAfterWhole
+	if !d.OK {
+		reset = d.RetryAfterWhole
 	}
-	if reset != limit.Never && (a.Binding >= 0 || !a.OK) {
+	if reset != limit.Never {
 		out.DurationUntilReset = durationpb.New(signal.Seconds(reset)) // Envoy cuts it to seconds
 	}
 	return out

@@ -27,7 +27,7 @@ const (
 // Service answers Envoy's ratelimit filter by the admission control of an
 // [admit.Control], about each descriptor of a request in their order. If one is over its
 // limit, so is the request, and none of the descriptors stays charged: those before it
-// and behind it are refunded. A request that cannot be decided gets an error, by which
+// are refunded, and those behind it only looked at. A request that cannot be decided gets an error, by which
 // the filter fails open or closed as its failure_mode_deny says:
 //
 //	UNAVAILABLE        the Store failed
@@ -70,12 +70,12 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitReques
 		return nil, status.Error(codes.InvalidArgument, "throttleenvoy: "+what)
 	}
 	if s.Control == nil {
-		return s.answer(make([]*admit.Admission, len(in.GetDescriptors()))), nil
+		return s.answer(make([]decision, len(in.GetDescriptors()))), nil
 	}
-	var few [4]*admit.Admission
+	var few [4]decision
 	all, err := s.decide(ctx, in, few[:0])
 	defer end(all)
-	if err != nil || len(all) > 1 && slices.ContainsFunc(all, refused) {
+	if err != nil || len(all) > 1 && slices.ContainsFunc(all, decision.refused) {
 		refund(all)
 	}
 	switch {
@@ -112,66 +112,80 @@ func flawOf(in *rlspb.RateLimitRequest) string {
 // admissions are used again.
 var admissions = sync.Pool{New: func() any { return new(admit.Admission) }}
 
+// decision is the decision about one descriptor.
+type decision struct {
+	*admit.Admission // nil: there is no Control
+	// looks is the number of hits for which the limits were only looked at, as the request
+	// is refused already; zero if they were charged.
+	looks int64
+}
+
+// refused reports whether the descriptor is over a limit.
+func (d decision) refused() bool {
+	if d.Admission == nil || !d.OK {
+		return d.Admission != nil
+	}
+	return d.looks > 0 && slices.ContainsFunc(d.Decisions, func(l limit.Decision) bool { return l.Remaining < d.looks })
+}
+
 // decide decides about each descriptor, by one version of the rules, until one cannot be
-// decided. It returns the Admissions in any case.
-func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest, all []*admit.Admission) (_ []*admit.Admission, err error) {
+// decided. Behind one that is refused they are only looked at. It returns the decisions
+// in any case.
+func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest, all []decision) (_ []decision, err error) {
 	var version *rules.Compiled
 	if s.Control.Rules != nil {
 		version = s.Control.Rules.Load()
 	}
+	looks := false
 	for _, d := range in.GetDescriptors() {
-		q := s.request(in, d)
+		addend := addendOf(in, d)
+		q := s.request(in, d, addend)
 		q.Version = version
 		if s.Request != nil {
 			q = s.Request(ctx, in, q)
 		}
-		a := admissions.Get().(*admit.Admission)
-		all = append(all, a)
-		if err = s.Control.BeginIn(ctx, q, a); err != nil {
+		one := decision{Admission: admissions.Get().(*admit.Admission)}
+		if looks {
+			one.looks, q.Cost = addend, func(string) int64 { return 0 }
+		}
+		all = append(all, one)
+		if err = s.Control.BeginIn(ctx, q, one.Admission); err != nil {
 			break
 		}
+		looks = looks || !one.OK
 	}
 	return all, err
 }
 
-// refused reports whether a descriptor is over a limit.
-func refused(a *admit.Admission) bool { return a != nil && !a.OK }
-
 // refund gives back what was charged. What the Store does not take back stays charged.
-func refund(all []*admit.Admission) {
-	for _, a := range all {
-		if a.OK {
-			_ = a.GiveBack()
+func refund(all []decision) {
+	for _, d := range all {
+		if d.OK {
+			_ = d.GiveBack()
 		}
 	}
 }
 
 // end ends the Admissions. They teach a Shedder nothing, as they last no time.
-func end(all []*admit.Admission) {
-	for _, a := range all {
-		a.Forget()
-		admissions.Put(a)
+func end(all []decision) {
+	for _, d := range all {
+		d.Forget()
+		admissions.Put(d.Admission)
 	}
 }
 
-// decisive is the index of the Admission that decides: of those refused the one for the
-// longest time, of those admitted the one with the least part left. Below zero, if no
-// limit did.
-func decisive(all []*admit.Admission) int {
-	longest := -1
-	for i, a := range all {
-		if refused(a) && (longest < 0 || a.RetryAfter > all[longest].RetryAfter) {
-			longest = i
-		}
+// decisive is the index of the decision that decides: the refusal, or of those admitted
+// the one with the least part left. Below zero, if no limit did.
+func decisive(all []decision) int {
+	if i := slices.IndexFunc(all, func(d decision) bool { return d.Admission != nil && !d.OK }); i >= 0 {
+		return i
 	}
-	if longest >= 0 {
-		return longest
-	}
-	var of []int
-	var decisions []limit.Decision
-	for i, a := range all {
-		if a != nil && a.Binding >= 0 {
-			of, decisions = append(of, i), append(decisions, a.Decisions[a.Binding])
+	var fewOf [4]int
+	var few [4]limit.Decision
+	of, decisions := fewOf[:0], few[:0]
+	for i, d := range all {
+		if d.Admission != nil && d.Binding >= 0 {
+			of, decisions = append(of, i), append(decisions, d.Decisions[d.Binding])
 		}
 	}
 	if i := limit.Binding(decisions); i >= 0 {
@@ -181,8 +195,7 @@ func decisive(all []*admit.Admission) int {
 }
 
 // request returns what the Control decides about.
-func (s *Service) request(in *rlspb.RateLimitRequest, d *descriptorpb.RateLimitDescriptor) admit.Request {
-	addend := addendOf(in, d)
+func (s *Service) request(in *rlspb.RateLimitRequest, d *descriptorpb.RateLimitDescriptor, addend int64) admit.Request {
 	q := admit.Request{Request: rules.Request{Domain: in.GetDomain(), Cost: func(string) int64 { return addend }}}
 	q.Descriptor = make([]rules.Pair, len(d.GetEntries()))
 	for i, e := range d.GetEntries() {

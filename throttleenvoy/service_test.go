@@ -87,6 +87,26 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
+// TestLooksBehind: behind a refusal nothing is charged, not even for a moment, and what
+// would not fit is told.
+func TestLooksBehind(t *testing.T) {
+	s, kept := serviceOf(t, userRules), new(memory.Store)
+	charged := 0
+	s.Control.Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		if a[0].N > 0 && strings.HasPrefix(a[0].Key, "all") {
+			charged++
+		}
+		return kept.Take(ctx, a, d)
+	})
+	for range 3 {
+		ask(t, s, about(descriptor("user=jane")))
+	}
+	out := ask(t, s, about(descriptor("user=jane"), hits(5, descriptor("generic_key=all")), hits(6, descriptor("generic_key=all"))))
+	if codesOf(out) != "x:xox" || charged != 0 || out.GetStatuses()[1].GetLimitRemaining() != 5 {
+		t.Errorf("behind a refusal: %d charged, %v", charged, out)
+	}
+}
+
 // TestAddends: that of the descriptor wins, zero looks, too much never passes.
 func TestAddends(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
