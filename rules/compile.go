@@ -63,6 +63,7 @@ type rule struct {
 	missing  Choice
 	away     Choice
 	lookup   bool
+	debt     bool
 	tried    bool // the limits are tried out beside those of a rule of the same name
 	priority load.Priority
 	cost     Cost

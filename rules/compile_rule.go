@@ -41,7 +41,7 @@ func (k *compiler) rules(all []Rule) {
 
 func (k *compiler) rule(path string, r *Rule) rule {
 	done := rule{
-		name: r.Name, shadow: r.Shadow.Rule, phase: r.Phase, missing: r.Missing, away: r.Away, lookup: r.Lookup, priority: r.Priority, cost: r.Cost,
+		name: r.Name, shadow: r.Shadow.Rule, phase: r.Phase, missing: r.Missing, away: r.Away, lookup: r.Lookup, debt: r.Debt, priority: r.Priority, cost: r.Cost,
 		match: k.match(path+".match", &r.Match),
 		terms: terms{limits: k.limits(path+".limits", r.Limits), most: int64(r.InFlight)},
 	}
@@ -63,6 +63,8 @@ func (k *compiler) rule(path string, r *Rule) rule {
 			right += ", or one of: " + strings.Join(sortedNames(k.known), ", ")
 		}
 		k.fail(path+".cost", "the program knows no %.40q; %s", r.Cost.Name, right)
+	case r.Debt && done.cost.Name == "":
+		k.fail(path+".debt", "is for a cost that the program names: with a number, the rule would refuse nothing")
 	case r.InFlight < 0:
 		k.fail(path+".in_flight", "must be above zero")
 	case len(r.Limits) == 0 && r.InFlight == 0 && r.Priority == 0:

@@ -1,14 +1,18 @@
 package rules_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // described is a descriptor of a domain, written KEY=VALUE.
@@ -188,6 +192,38 @@ func TestHitsAddend(t *testing.T) {
 	ask(t, c, b, described("edge", "a=1"))
 	if got := b.used("plain/0"); got != 1 {
 		t.Errorf("without a Cost a descriptor takes %d, want 1", got)
+	}
+}
+
+// TestDebt: what costs something is charged though it does not fit, and what costs nothing
+// is refused while the key owes something.
+func TestDebt(t *testing.T) {
+	c := mustParse(t, `{"rules": [
+		{"name": "bytes", "match": {"descriptor": "user"}, "key": "entry:user", "debt": true, "limits": "100/min burst 100"},
+		{"name": "sent", "key": "client", "cost": "sent", "debt": true, "limits": "100/min burst 100"}
+	]}`, "sent")
+	now, cost := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), int64(0)
+	book := map[string]limit.State{}
+	s := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		book[a[0].Key], d[0] = limit.Take(book[a[0].Key], now, a[0])
+		return d[0].OK, nil
+	})
+	for _, r := range []rules.Request{described("edge", "user=jane"), {Client: "jane"}} {
+		r.Cost = func(string) int64 { return cost }
+		decide := func(n int64) bool {
+			t.Helper()
+			cost = n
+			a, err := c.Decide(t.Context(), s, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.OK
+		}
+		got := []bool{decide(0), decide(150), decide(0), decide(10), decide(0)}
+		now = now.Add(37 * time.Second) // which pays 61 of the 60 owed
+		if got = append(got, decide(0), decide(1), decide(1)); !slices.Equal(got, []bool{true, true, false, true, false, true, true, true}) {
+			t.Errorf("decisions of %v%s: %v", r.Descriptor, r.Client, got)
+		}
 	}
 }
 

@@ -261,7 +261,7 @@ func (q *question) askTerms(i int, t *terms) {
 		if l.Unlimited() {
 			continue
 		}
-		q.asks = append(q.asks, limit.Ask{Limit: l, N: n})
+		q.asks = append(q.asks, limit.Ask{Limit: l, N: n, Debt: rule.debt && n > 0})
 		q.owners = append(q.owners, i)
 		q.askKeys = append(q.askKeys, q.makeKey(rule, j))
 	}

@@ -97,6 +97,10 @@ type Rule struct {
 	// Cost is the number of tokens that a request takes of each limit. If zero,
 	// 1; for a descriptor, [HitsAddend].
 	Cost Cost `json:"cost,omitzero"`
+	// Debt charges all of a Cost that has a Name, even if it does not fit: for costs that
+	// are known only afterwards. What costs something passes, and what costs nothing is
+	// refused while the key owes something, see [limit.Ask.Debt].
+	Debt bool `json:"debt,omitzero"`
 	// Limits must all have room; at most 8. The n-th limit of a rule has the
 	// same key in the Store whatever it allows, so a changed limit carries over
 	// what was used, see [limit.Change].

@@ -24,6 +24,7 @@ rules:
   - {name: user, match: {domains: edge, descriptor: user}, key: entry:user, limits: 2/h}
   - {name: all, match: {domains: edge, descriptor: which=all}, limits: 3/h}
   - {name: tried, match: {domains: edge, descriptor: which=shadow}, shadow: true, limits: 0/s}
+  - {name: bytes, match: {domains: edge, descriptor: which=bytes}, debt: true, limits: 100/h}
   - {name: cost, match: {domains: edge, descriptor: which=cost}, limits: 6/h}
 `
 
@@ -76,7 +77,7 @@ func front(t *testing.T) *fronted {
 		}
 		t.Skip("NO ENVOY: the rate limit service is NOT tested with it; scripts/need.sh installs it")
 	}
-	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 70)) }))
 	t.Cleanup(service.Close)
 	ports, dir := freePorts(t, 4), t.TempDir()
 	f := &fronted{t: t, open: ports[0], closed: ports[1], limits: ports[2], admin: ports[3], file: filepath.Join(dir, "serve.yaml")}
@@ -166,6 +167,12 @@ func TestEnvoy(t *testing.T) {
 	f.tells()
 	f.decides()
 	f.raises()
+	for range 2 {
+		if got := f.statuses(1, "/bytes"); got != "200" {
+			t.Errorf("an answer whose bytes fit, or are charged afterwards: %s", got)
+		}
+	}
+	eventually(t, "two answers of 70 bytes use up 100", func() bool { return f.statuses(1, "/bytes") == "429" })
 
 	kill()
 	if status, header := f.get(f.open, "/user", "x-user", "jane"); status != 200 || header.Get("RateLimit") != "" {

@@ -259,8 +259,8 @@ func (p *peeker) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	ok = true
 	for i, ask := range a {
 		switch {
-		case d[i].Remaining >= ask.N && d[i].OK:
-			d[i].Remaining -= ask.N
+		case ask.Debt || d[i].Remaining >= ask.N && d[i].OK:
+			d[i].Remaining, d[i].OK = max(d[i].Remaining-ask.N, 0), true
 			d[i].N = ask.N
 			continue
 		case ask.N > d[i].Max:
