@@ -64,7 +64,8 @@ func freePorts(t *testing.T, n int) (all []string) {
 	return all
 }
 
-func front(t *testing.T) *fronted {
+// envoyProgram is the path of Envoy.
+func envoyProgram(t *testing.T) string {
 	t.Helper()
 	self, err := filepath.Abs("../../.bin/envoy")
 	if err != nil {
@@ -77,6 +78,12 @@ func front(t *testing.T) *fronted {
 		}
 		t.Skip("NO ENVOY: the rate limit service is NOT tested with it; scripts/need.sh installs it")
 	}
+	return envoy
+}
+
+func front(t *testing.T) *fronted {
+	t.Helper()
+	envoy := envoyProgram(t)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 70)) }))
 	t.Cleanup(service.Close)
 	ports, dir := freePorts(t, 4), t.TempDir()
