@@ -72,7 +72,15 @@ func (d decision) status(refunded bool) *rlspb.RateLimitResponse_DescriptorStatu
 // fields are the header fields that callers get, of the decision of the descriptor that
 // decided.
 func (s *Service) fields(a *admit.Admission) (all []*corepb.HeaderValue) {
-	add := func(name, value string) { all = append(all, &corepb.HeaderValue{Key: name, Value: value}) }
+	values := new([3]corepb.HeaderValue) // all in one allocation
+	add := func(name, value string) {
+		v := &values[len(all)]
+		v.Key, v.Value = name, value
+		if all == nil {
+			all = make([]*corepb.HeaderValue, 0, len(values))
+		}
+		all = append(all, v)
+	}
 	if !s.Silent {
 		if policy, current := a.RateLimit(); policy != "" {
 			add("ratelimit-policy", policy)

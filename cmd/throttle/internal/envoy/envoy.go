@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -123,6 +124,7 @@ func (r *Role) server() *grpc.Server {
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshake), grpc.UnaryInterceptor(r.guard), grpc.StreamInterceptor(r.watched),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // whose stacks have grown: a fifth of a lone caller's time
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	}
 	if f := r.cfg.Files; f != nil {
