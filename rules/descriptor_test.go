@@ -103,31 +103,6 @@ func TestDescriptorKeys(t *testing.T) {
 	}
 }
 
-// FuzzDescriptorKeys: no entries make the key of other entries.
-func FuzzDescriptorKeys(f *testing.F) {
-	f.Add("a", "1", "b", "2", "a", "1,b=2", "", "")
-	f.Add("a", "1", "", "", "a=1", "", "", "")
-	f.Add("a%2C", "", "", "", "a,", "", "", "")
-	c, err := rules.Parse([]byte(`{"rules": [{"name": "d", "key": "descriptor", "match": {"domains": "*"}, "limits": "9/s"}]}`))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, k1, v1, k2, v2, k3, v3, k4, v4 string) {
-		one, two := []rules.Pair{{k1, v1}, {k2, v2}}, []rules.Pair{{k3, v3}, {k4, v4}}
-		if k2+v2 == "" {
-			one = one[:1]
-		}
-		if k4+v4 == "" {
-			two = two[:1]
-		}
-		a := keysOf(t, c, rules.Request{Domain: "x", Descriptor: one})[0]
-		b := keysOf(t, c, rules.Request{Domain: "x", Descriptor: two})[0]
-		if same := fmt.Sprintf("%q", one) == fmt.Sprintf("%q", two); (a == b) != same {
-			t.Errorf("keys of %q and %q: %s, %s; want the same: %t", one, two, a, b, same)
-		}
-	})
-}
-
 // TestDescriptorLists: lists, overrides and switches know the parts of descriptors, and
 // those of other requests do not apply to them.
 func TestDescriptorLists(t *testing.T) {

@@ -3,6 +3,7 @@ package rules_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,8 +99,23 @@ func FuzzKeys(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.Add("a", "1,b=2", "a=1,b", "2")
+	f.Add("a%2C", "", "a,", "=")
+	described, err := rules.Parse([]byte(`{"rules": [{"name": "d", "key": "descriptor", "match": {"domains": "*"}, "limits": "9/s"}]}`))
+	if err != nil {
+		f.Fatal(err)
+	}
 	fine := regexp.MustCompile(`^[!-~]{1,600}$`)
 	f.Fuzz(func(t *testing.T, client1, host1, client2, host2 string) {
+		descriptors := [][]rules.Pair{{{client1, host1}}, {{client2, host2}}, {{client1, ""}, {"", host1}}, {{client1, host1}, {client2, host2}}}
+		for _, a := range descriptors {
+			for _, b := range descriptors {
+				one := keysOf(t, described, rules.Request{Domain: "x", Descriptor: a})[0]
+				if two := keysOf(t, described, rules.Request{Domain: "x", Descriptor: b})[0]; (one == two) != slices.Equal(a, b) {
+					t.Errorf("keys of the descriptors %q and %q: %s, %s", a, b, one, two)
+				}
+			}
+		}
 		host1, host2 = strings.Trim(strings.ToLower(host1), ".:"), strings.Trim(strings.ToLower(host2), ".:")
 		if strings.Contains(host1+host2, ":") {
 			return // a port, which is no part of the host
