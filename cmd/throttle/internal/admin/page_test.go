@@ -290,6 +290,9 @@ func TestPageRefuses(t *testing.T) {
 	if a := reads.submit("/try", "method", "GET", "path", "/login", "header", "X-Tenant: a", "address", "192.0.2.1"); a.status != 200 || !strings.Contains(a.body, "Would pass") {
 		t.Errorf("trying with a token that may read: %d", a.status)
 	}
+	if a := reads.submit("/try", "method", "GET", "domain", "edge", "descriptor", "user=jane"); a.status != 200 || !strings.Contains(a.body, "it is for requests, not for descriptors") || !strings.Contains(a.body, `value="user=jane"`) {
+		t.Errorf("trying a descriptor: %d", a.status)
+	}
 }
 
 // TestStream: the stream resumes after an ID without a gap, is bounded, and ends

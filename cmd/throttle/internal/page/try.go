@@ -24,7 +24,7 @@ func try(p *Page, r *http.Request, _ *frame) (any, error) {
 		return b, err
 	}
 	ask := map[string]any{"header": header}
-	for _, name := range []string{"method", "host", "path", "address", "client"} {
+	for _, name := range []string{"method", "host", "path", "address", "client", "domain", "descriptor"} {
 		ask[name] = strings.TrimSpace(r.PostFormValue(name))
 	}
 	var report dryrun.Report
