@@ -74,10 +74,12 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitReques
 	}
 	var few [4]decision
 	all, err := s.decide(ctx, in, few[:0])
-	defer end(all)
 	if err != nil || len(all) > 1 && slices.ContainsFunc(all, decision.refused) {
-		refund(all)
+		if !refund(ctx, all) {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
 	}
+	defer end(all)
 	switch {
 	case err == nil:
 		return s.answer(all), nil
@@ -157,12 +159,28 @@ func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest, all []
 	return all, err
 }
 
-// refund gives back what was charged. What the Store does not take back stays charged.
-func refund(all []decision) {
-	for _, d := range all {
-		if d.OK {
-			_ = d.GiveBack()
+// refund gives back what was charged; after a failure of the Store the rest stays
+// charged. It reports whether that has ended before ctx: otherwise it goes on, for as long
+// as an Admission waits for its refund, and the Admissions must be left alone.
+func refund(ctx context.Context, all []decision) (ended bool) {
+	if !slices.ContainsFunc(all, func(d decision) bool { return d.OK }) {
+		return true
+	}
+	all = slices.Clone(all)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, d := range all {
+			if d.OK && d.GiveBack() != nil {
+				return
+			}
 		}
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

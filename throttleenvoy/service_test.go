@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	descriptorpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -282,6 +283,7 @@ func TestStoreFails(t *testing.T) {
 		if _, err = hangs.ShouldRateLimit(ctx, in); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("a Store that hangs: %v, want DEADLINE_EXCEEDED", err)
 		}
+		synctest.Wait() // for the refund, which the deadline did not wait for
 		if out := ask(t, s, about(descriptor("generic_key=all"))); out.GetStatuses()[0].GetLimitRemaining() != 4 {
 			t.Errorf("what stood before stays charged: %v", out)
 		}
@@ -289,6 +291,31 @@ func TestStoreFails(t *testing.T) {
 		open.Control.Store = store.FailOpen(failing(kept, "user", errors.New("away")))
 		if out := ask(t, open, in); codesOf(out) != "o:oo" {
 			t.Errorf("FailOpen: %v", out)
+		}
+	})
+}
+
+// TestRefundHangs: a refund that hangs holds up nobody beyond the deadline.
+func TestRefundHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s, kept := serviceOf(t, userRules), new(memory.Store)
+		s.Control.Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			if a[0].N < 0 {
+				<-ctx.Done()
+				return false, ctx.Err()
+			}
+			return kept.Take(ctx, a, d)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		in := about(descriptor("generic_key=all"), descriptor("user=a"), hits(9, descriptor("user=b")))
+		if _, err := s.ShouldRateLimit(ctx, in); status.Code(err) != codes.DeadlineExceeded || time.Since(began) != 20*time.Millisecond {
+			t.Errorf("after %v: %v, want DEADLINE_EXCEEDED after 20ms", time.Since(began), err)
+		}
+		out, err := s.ShouldRateLimit(t.Context(), in)
+		if err != nil || codesOf(out) != "x:oox" || time.Since(began) != 5020*time.Millisecond {
+			t.Errorf("without a deadline, after %v: %v, %v; want one refund tried, for 5 s", time.Since(began), out, err)
 		}
 	})
 }
