@@ -58,6 +58,9 @@ func TestStaticAnswers(t *testing.T) {
 var bad = []struct{ in, want string }{
 	{"", "f:1:1: empty"},
 	{"hello\n", "f:1:1: must have fields, not hello; they are version, store, rules, gateway, envoy, admin, drain, log"},
+	{"version: 1\ngateway: {listen: ':1', routes: {to: 'http://h'}}\nenvoy: {listen: ':2', spread: 1s}\n", "f:3:31: envoy.spread: the gateway has the same; write it there"},
+	{"version: 1\nenvoy: {listen: ':2'}\nadmin: {listen: ':2', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :2 occurs twice"},
+	{"version: 1\nenvoy: {listen: {address: 'unix:/run/x', reuse_port: true}}\n", "f:2:54: envoy.listen.reuse_port: is for HOST:PORT; leave it out"},
 	{"version: 1\n", "f:1:1: no role; write gateway:, envoy: or admin:"},
 	{"gateway: {listen: ':80', routes: {to: 'http://a:1'}}\n", "f:1:1: version is missing: version of this format, in each file: 1"},
 	{"version: 2\n", "f:1:10: version: 2: must be 1"},

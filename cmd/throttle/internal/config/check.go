@@ -254,6 +254,9 @@ func (f *files) checkSockets(c *File) {
 		}
 	}
 	if c.Envoy != nil {
+		if c.Gateway != nil && f.has("envoy.spread") {
+			f.refuse("envoy.spread", "the gateway has the same; write it there")
+		}
 		check("envoy.listen", c.Envoy.Listen.Address)
 		reuse("envoy.listen", c.Envoy.Listen.Address, c.Envoy.Listen.ReusePort)
 	}

@@ -71,8 +71,9 @@ type Socket struct {
 
 // Envoy is the rate limit service of Envoy.
 type Envoy struct {
-	Listen EnvoySocket `name:"listen" need:"true" doc:"socket that it serves, by gRPC"`
-	Silent bool        `name:"silent" default:"false" doc:"tell callers only when to come again: Retry-After, without RateLimit and RateLimit-Policy"`
+	Listen EnvoySocket   `name:"listen" need:"true" doc:"socket that it serves, by gRPC"`
+	Spread time.Duration `name:"spread" least:"1ms" most:"1h" default:"that of gateway, or 1m" doc:"longest time that is added to Retry-After, so that refused callers do not return together"`
+	Silent bool          `name:"silent" default:"false" doc:"tell callers only when to come again: Retry-After, without RateLimit and RateLimit-Policy"`
 }
 
 // EnvoySocket is the socket for Envoy. In the file it may be the address alone.

@@ -118,7 +118,7 @@ func TestEnvoy(t *testing.T) {
 
 // TestEnvoyAlone: the service for Envoy needs neither a gateway nor an admin role.
 func TestEnvoyAlone(t *testing.T) {
-	r := start(t, folder(t, nil, "f.yaml", "version: 1\nrules: {file: rules.yaml}\nenvoy: {listen: {address: 127.0.0.1:0}}\ndrain: {delay: 0s}\n", "rules.yaml", bothRules), "f.yaml")
+	r := start(t, folder(t, nil, "f.yaml", "version: 1\nrules: {file: rules.yaml}\nenvoy: {listen: {address: 127.0.0.1:0}, spread: 1ms}\ndrain: {delay: 0s}\n", "rules.yaml", bothRules), "f.yaml")
 	if got := r.asking("jane", 3); got != "oox" {
 		t.Errorf("a user: %s", got)
 	}

@@ -136,8 +136,11 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		}
 	}
 	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
-	if g := p.began.Gateway; g != nil {
+	switch g, e := p.began.Gateway, p.began.Envoy; {
+	case g != nil:
 		p.control.Spread = g.Spread
+	case e != nil:
+		p.control.Spread = e.Spread
 	}
 	if err = p.openRoles(ctx); err != nil {
 		for _, l := range p.listening {
