@@ -6,8 +6,8 @@
 //	rlspb.RegisterRateLimitServiceServer(server, &service)
 //
 // The rules are those of package rules whose match has domains or a descriptor. Package
-// admit has the admission control behind it, which a throttlehttp.Handler may share: the
-// limits of both are then counted together where their rules are the same.
+// admit has the admission control behind it, which a throttlehttp.Handler may share: it is
+// subject to the other rules of the same file.
 //
 // 'throttle serve' runs it as a program, see docs/envoy.md.
 package throttleenvoy
