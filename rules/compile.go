@@ -47,6 +47,8 @@ type Compiled struct {
 	parts       []part // each that is used anywhere, once
 	deny, allow list
 	rules       []rule // without those that are off; shadow limits are rules of their own
+	plain       []int  // into rules: those for requests
+	described   index  // those for descriptors
 	switches    map[string]*switched
 	kill        Kill
 	timed       bool                      // something ends by itself, so that the time matters
@@ -141,7 +143,13 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.switches(s.Switches)
 	k.c.kill = s.Kill
 	k.note("kill", s.Kill.Note)
-	for _, r := range k.c.rules {
+	for i := range k.c.rules {
+		r := &k.c.rules[i]
+		if r.match.described {
+			k.c.described.add(i, &r.match)
+		} else {
+			k.c.plain = append(k.c.plain, i)
+		}
 		k.c.timed = k.c.timed || r.lookup
 		if r.away != "" {
 			k.c.away, k.c.fallbacks[r.name] = true, fallbacks[r.away]

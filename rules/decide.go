@@ -258,7 +258,11 @@ func (q *question) collect(ctx context.Context, a *Answer) (refused bool) {
 	} else if a.Entry, allowed = q.c.allow.find(q); allowed {
 		a.OK, a.Reason = true, Allowed
 	}
-	for i := range q.c.rules {
+	candidates := q.c.plain
+	if q.described {
+		candidates = q.c.described.find(q)
+	}
+	for _, i := range candidates {
 		rule := &q.c.rules[i]
 		if !rule.applies(q) {
 			continue

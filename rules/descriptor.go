@@ -99,6 +99,59 @@ func (m *matcher) describes(r *Request) bool {
 	return true
 }
 
+// index finds the rules that may be for a descriptor, without a look at all of them: by
+// the keys of its entries, and the value of the last. The zero value is empty.
+type index struct {
+	every []int            // those without entries in their match
+	exact map[string][]int // by the keys, and the value of the last entry
+	other map[string][]int // by the keys
+}
+
+// add adds a rule.
+func (x *index) add(rule int, m *matcher) {
+	if len(m.pairs) == 0 {
+		x.every = append(x.every, rule)
+		return
+	}
+	if x.exact == nil {
+		x.exact, x.other = map[string][]int{}, map[string][]int{}
+	}
+	var sign []byte
+	for i := range m.pairs {
+		sign = append(append(sign, m.pairs[i].key...), 0)
+	}
+	if last := m.pairs[len(m.pairs)-1].value; last != nil && last.Exact() {
+		sign = append(sign, last[0]...)
+		x.exact[string(sign)] = append(x.exact[string(sign)], rule)
+		return
+	}
+	x.other[string(sign)] = append(x.other[string(sign)], rule)
+}
+
+// find returns the rules that may be for the descriptor, in their order: all that are, and
+// some that are not. They are valid until the next call.
+func (x *index) find(q *question) []int {
+	pairs := q.r.Descriptor
+	if len(pairs) == 0 || x.exact == nil {
+		return x.every
+	}
+	sign := q.sign[:0]
+	for i := range pairs {
+		sign = append(append(sign, pairs[i].Key...), 0)
+	}
+	keys := len(sign)
+	sign = append(sign, pairs[len(pairs)-1].Value...)
+	q.candidates = append(append(append(q.candidates[:0], x.every...), x.exact[string(sign)]...), x.other[string(sign[:keys])]...)
+	slices.Sort(q.candidates)
+	if q.sign = sign; cap(sign) > maxSign {
+		q.sign = nil
+	}
+	return q.candidates
+}
+
+// maxSign bounds the memory that is kept to find rules.
+const maxSign = 4 << 10
+
 // described reports whether r is a descriptor.
 func (r *Request) described() bool { return r.Domain != "" || len(r.Descriptor) > 0 }
 

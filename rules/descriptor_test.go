@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -257,6 +258,53 @@ func TestEntryAddress(t *testing.T) {
 	} {
 		if got := x.of.EntryAddress().String(); got != x.want {
 			t.Errorf("EntryAddress of %v = %s, want %s", x.of.Descriptor, got, x.want)
+		}
+	}
+}
+
+// TestDescriptorsAmongRules: of many rules those are asked that would be asked alone, in
+// the order of the file.
+func TestDescriptorsAmongRules(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	any := func(all ...string) string { return all[r.IntN(len(all))] }
+	var texts []string
+	var alone []*rules.Compiled
+	for i := range 120 {
+		match := any(`"domains": "edge"`, `"domains": "e*"`, `"paths": "/"`)
+		if n := r.IntN(4); n > 0 && match != `"paths": "/"` {
+			var pairs []string
+			for range n {
+				pairs = append(pairs, any(`"a"`, `"b"`, `"a=1"`, `"b=2"`, `"a=1*"`, `{"key": "a", "not": "1"}`, `{"key": "a\u0000a", "value": "1"}`))
+			}
+			match += `, "descriptor": [` + strings.Join(pairs, ",") + `]`
+		}
+		shadow := any("", `, "shadow": {"limits": "8/h"}`)
+		texts = append(texts, fmt.Sprintf(`{"name": "r%d", "limits": "9/h", "match": {%s}%s}`, i, match, shadow))
+		alone = append(alone, mustParse(t, `{"rules": [`+texts[i]+`]}`))
+	}
+	all := mustParse(t, `{"rules": [`+strings.Join(texts, ",")+`]}`)
+	calls := func(c *rules.Compiled, of rules.Request) (keys []string) {
+		b := newBook()
+		ask(t, c, b, of)
+		return slices.Concat(b.calls...)
+	}
+	for range 500 {
+		of := rules.Request{Path: "/", Domain: any("", "edge", "other")}
+		for range r.IntN(4) {
+			of.Descriptor = append(of.Descriptor, rules.Pair{Key: any("a", "b", "a\x00a"), Value: any("", "1", "2", "12", "a\x001")})
+		}
+		var want, tried []string
+		for _, c := range alone {
+			for _, key := range calls(c, of) {
+				if strings.Contains(key, "/s") {
+					tried = append(tried, key)
+				} else {
+					want = append(want, key)
+				}
+			}
+		}
+		if got := calls(all, of); !slices.Equal(got, append(want, tried...)) {
+			t.Fatalf("%s %q: asked %q, want %q", of.Domain, of.Descriptor, got, want)
 		}
 	}
 }

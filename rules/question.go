@@ -40,6 +40,9 @@ type question struct {
 	keys               []byte
 	askKeys, countKeys []piece
 	tail               []byte
+
+	candidates []int // see index
+	sign       []byte
 }
 
 // A piece is from where to where.

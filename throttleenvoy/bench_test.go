@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,13 +84,21 @@ func BenchmarkService(b *testing.B) {
 	}
 }
 
-// BenchmarkShouldRateLimit: a decision without gRPC.
+// BenchmarkShouldRateLimit: a decision without gRPC, by one of several rules.
 func BenchmarkShouldRateLimit(b *testing.B) {
-	s, in := serviceOf(b, benchRules), about(descriptor("user=jane"))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.ShouldRateLimit(context.Background(), in); err != nil {
-			b.Fatal(err)
+	for _, n := range []int{1, 1000} {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"name": "r%d", "match": {"domains": "edge", "descriptor": ["user", "plan=p%[1]d"]}, "key": "entry:user", "limits": "1000000/s"}`, i))
 		}
+		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
+			s, in := serviceOf(b, `{"rules": [`+strings.Join(all, ",")+`]}`), about(descriptor(fmt.Sprintf("user=jane,plan=p%d", n/2)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.ShouldRateLimit(context.Background(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
