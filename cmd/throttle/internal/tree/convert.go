@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"strings"
+
 	"go.yaml.in/yaml/v4"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -59,6 +61,9 @@ func (n *Node) scalar(from *yaml.Node) {
 		n.Kind = Text
 	}
 	n.Text = from.Value
+	if n.Kind == Bool {
+		n.Text = strings.ToLower(n.Text) // True and TRUE are true too
+	}
 }
 
 // alias is what an alias stands for: not a copy, but counted as one. In what it

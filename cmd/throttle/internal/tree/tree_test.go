@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"a: 1", "1:1 {1:1 a= 1:4 number 1}"},
 		{"a:\n  b: [x, 'y z']\n", "1:1 {1:1 a= 2:3 {2:3 b= 2:6 [2:7 text x, 2:10 text y z]}}"},
+		{"a: True\nb: [FALSE, 'True']\n", "1:1 {1:1 a= 1:4 bool true, 2:1 b= 2:4 [2:5 bool false, 2:12 text True]}"},
 		{"é: é\nb: true\nc:\n", "1:1 {1:1 é= 1:4 text é, 2:1 b= 2:4 bool true, 3:1 c= 3:3 null}"},
 		{"{\n\t\"a\": [1, \"\\u0041\\/\"]\n}\n", "1:1 {2:2 a= 2:7 [2:8 number 1, 2:11 text A/]}"},
 		{"- {a: [http://b:1, '::1'], c: [2001:db8::/32, d:e]}", "1:1 [1:3 {1:4 a= 1:7 [1:8 text http://b:1, 1:20 text ::1], 1:28 c= 1:31 [1:32 text 2001:db8::/32, 1:47 text d:e]}]"},
