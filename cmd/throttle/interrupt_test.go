@@ -85,7 +85,7 @@ func TestSecondSignal(t *testing.T) {
 // it has begun to read.
 func TestSignalWhileReading(t *testing.T) {
 	for _, args := range [][]string{
-		{"explain"}, {"rules", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"},
+		{"explain"}, {"rules", "-"}, {"import", "envoy", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"},
 	} {
 		c := program(t, args...)
 		stdin, err := c.StdinPipe()
@@ -112,7 +112,7 @@ func TestStandardInputUnreadable(t *testing.T) {
 	}
 	defer dir.Close()
 	for _, args := range [][]string{
-		{"explain"}, {"rules", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"}, {"replay", "-suggest", "address", "-"},
+		{"explain"}, {"rules", "-"}, {"import", "envoy", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"}, {"replay", "-suggest", "address", "-"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := exit.Code(run(t.Context(), args, input{dir}, &stdout, &stderr), &stderr)
@@ -132,6 +132,7 @@ func TestSignalWhileReadingAPipe(t *testing.T) {
 		{"sim", path},
 		{"tune", path},
 		{"rules", path},
+		{"import", "envoy", path},
 		{"check", path},
 		{"serve", path},
 		{"replay", "-rules", path, "interrupt_test.go"},

@@ -21,6 +21,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/find"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/importer"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/replay"
@@ -51,6 +52,7 @@ var commands = []command{
 	{"find", "find the load that a service bears, or the limiter that it has", find.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
+	{"import", "make rules of the configuration of envoyproxy/ratelimit", importer.Run},
 	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
 	{"serve", "run a gateway, or the rate limit service of Envoy, from files", serve.Run},
 	{"top", "show live what a running serve decides", top.Run},

@@ -40,7 +40,7 @@ func play(ctx context.Context, args ...string) (stdout, stderr string, code int)
 // An empty name of a file, as by a variable that is not set, is said to be empty.
 func TestEmptyName(t *testing.T) {
 	for _, args := range [][]string{
-		{"rules", ""}, {"check", ""}, {"serve", ""}, {"replay", "-rules", "", "a.log"}, {"replay", "-suggest", "address", ""},
+		{"rules", ""}, {"import", "envoy", ""}, {"check", ""}, {"serve", ""}, {"replay", "-rules", "", "a.log"}, {"replay", "-suggest", "address", ""},
 	} {
 		stdout, stderr, code := play(t.Context(), args...)
 		if want := args[0] + ": the name of a file is empty"; code != 2 || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

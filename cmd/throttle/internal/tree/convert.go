@@ -58,7 +58,7 @@ func (n *Node) scalar(from *yaml.Node) {
 	case "!!int", "!!float":
 		n.Kind = Number
 	default: // times too
-		n.Kind = Text
+		n.Kind, n.Quoted = Text, from.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 	}
 	n.Text = from.Value
 	if n.Kind == Bool {

@@ -42,7 +42,7 @@ func rulesOf(data []byte) (rules.Node, error) {
 	}
 	n, err := Parse("", data)
 	if e := (*Error)(nil); errors.As(err, &e) {
-		if e.What == empty {
+		if e.What == Empty {
 			e.What = emptyRules
 		}
 		return rules.Node{}, &rules.Error{Line: e.Line, Column: e.Column, What: e.What}
@@ -85,7 +85,7 @@ func ofRules(from rules.Node) *Node {
 	case json.Number:
 		n.Kind, n.Text = Number, v.String()
 	case string:
-		n.Kind, n.Text = Text, v
+		n.Kind, n.Text, n.Quoted = Text, v, true
 	case []rules.Node:
 		n.Kind = List
 		for _, item := range v {

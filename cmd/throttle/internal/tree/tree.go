@@ -27,7 +27,10 @@ type Node struct {
 	Kind         Kind
 	// Text is the text of a scalar: without quotes and escapes. That of a Bool is
 	// true or false.
-	Text   string
+	Text string
+	// Quoted means that a Text stands in quotes or is a block: a plain yes is true to
+	// readers of YAML 1.1.
+	Quoted bool
 	Items  []*Node // of a List
 	Fields []Field // of a Map, in the order of the file; no name occurs twice
 	// Secret means that Text must not be shown: Raw may be.

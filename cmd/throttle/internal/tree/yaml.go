@@ -25,7 +25,8 @@ const (
 
 // What is wrong with a file of which nothing is left but comments.
 const (
-	empty      = "empty; write version: 1 and a section, such as gateway:"
+	// Empty is the What of a file of serve, for readers of others to replace.
+	Empty      = "empty; write version: 1 and a section, such as gateway:"
 	emptyRules = "empty; write rules, as in rules: [{name: all, limits: 10/s}]"
 )
 
@@ -138,7 +139,7 @@ func (r *reading) yaml(data []byte) *Node {
 	var first, second yaml.Node
 	switch err := loader.Load(&first); {
 	case errors.Is(err, io.EOF):
-		r.fail(1, 1, empty)
+		r.fail(1, 1, Empty)
 		return nil
 	case err != nil:
 		r.syntax(data, err)
@@ -152,7 +153,7 @@ func (r *reading) yaml(data []byte) *Node {
 	}
 	n := r.node(&first, 0)
 	if n.Kind == Null {
-		r.fail(1, 1, empty)
+		r.fail(1, 1, Empty)
 	}
 	return n
 }
