@@ -178,7 +178,8 @@ type Limits struct {
 	MaxBody int64
 	// MaxConns bounds the connections of each socket. New ones beyond take the place of
 	// those that wait longest for their next request, or wait in the queue of the kernel.
-	// If zero, 10,000.
+	// It bounds, for all sockets together, the streams of HTTP/2 beside one of each
+	// connection too, or 10,000 does, if that is more: see Gateway.enter. If zero, 10,000.
 	MaxConns int
 	// MaxConnsPerAddress bounds those of one address (of one /64 in IPv6); those
 	// beyond are closed at once. The networks of Proxies, Believed.From and

@@ -40,6 +40,7 @@ type exchange struct {
 	tried     []*upstream.Endpoint
 	aimed     [1]*upstream.Endpoint // the first of them
 	upload    *upload               // nil if there is no body
+	holds     chan struct{}         // what one is taken from at the end; nil if nothing
 	trailer   http.Header           // of the request, set at the end of its body
 	own       fields
 	says      [4]string // to the upstream: the client, the chain, the host, the protocol
@@ -265,6 +266,9 @@ func (x *exchange) stop() {
 		x.g.tunnels.Add(-1)
 	}
 	x.cancel()
+	if x.holds != nil {
+		<-x.holds
+	}
 }
 
 // leave bounds the time in which net/http reads what is left of the body, for the

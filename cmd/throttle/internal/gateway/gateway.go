@@ -30,6 +30,7 @@ type Gateway struct {
 	names   []string // of the fields of Identity and Priority
 	reverse *httputil.ReverseProxy
 	start   time.Time
+	beside  chan struct{} // holds one for each stream that is beside the first of its connection
 	sparing
 	counts
 
@@ -71,6 +72,8 @@ func New(c Config) (*Gateway, error) {
 	if err := cmp.Or(g.cfg.everybody(), g.cfg.nowhere()); err != nil {
 		return nil, err
 	}
+	files := openFiles()
+	g.beside = make(chan struct{}, besides(g.cfg.mostConns(files)*len(c.Listen), files))
 	g.reverse = g.proxy()
 	return g, g.Swap(c.Routes)
 }

@@ -254,26 +254,6 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestAffordable: connections leave files to reach upstreams.
-func TestAffordable(t *testing.T) {
-	for _, c := range []struct{ most, files, sockets, want int }{
-		{10_000, 0, 1, 10_000},       // unknown
-		{10_000, 1 << 20, 1, 10_000}, // enough
-		{10_000, 20_000, 1, 10_000},
-		{10_000, 19_998, 1, 9967},
-		{10_000, 20_064, 4, 2500},
-		{10_000, 80_000, 4, 10_000},
-		{10_000, 1024, 1, 480},
-		{100, 1024, 1, 100},
-		{10_000, 40, 1, 15},
-		{10_000, 3, 8, 1},
-	} {
-		if got := affordable(c.most, c.files, c.sockets); got != c.want {
-			t.Errorf("affordable(%d, %d, %d) = %d, want %d", c.most, c.files, c.sockets, got, c.want)
-		}
-	}
-}
-
 // TestSwap: under load 200 swaps drop no request, and each is served by one
 // version of the routes.
 func TestSwap(t *testing.T) {

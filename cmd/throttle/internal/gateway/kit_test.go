@@ -40,6 +40,12 @@ func serve(t *testing.T, c Config) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, g)
+}
+
+// run has a Gateway serve.
+func run(t *testing.T, g *Gateway) *engine {
+	t.Helper()
 	sockets, err := g.open(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -117,6 +118,7 @@ type bounded struct {
 	free  []rules.Networks
 	once  sync.Once
 	ended chan struct{}
+	spare func() // closes connections to upstreams that carry no request
 
 	counts *counts
 	mu     sync.Mutex
@@ -125,29 +127,15 @@ type bounded struct {
 }
 
 func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
-	most := g.cfg.Limits.MaxConns
-	if most <= 0 {
-		most = 10_000
-	}
 	files := openFiles()
-	if can := affordable(most, files, len(g.cfg.Listen)); can < most {
-		g.log.Warn("fewer connections are held, as this process may open few files", "socket", s.Addr().String(), "connections", can, "of", most, "files", files)
-		most = can
+	most := g.cfg.mostConns(files)
+	if want := g.cfg.Limits.maxConns(); most < want {
+		g.log.Warn("fewer connections are held, as this process may open few files", "socket", s.Addr().String(), "connections", most, "of", want, "files", files)
 	}
 	return &bounded{
 		Listener: s, room: make(chan struct{}, most), most: g.cfg.Limits.MaxConnsPerAddress, ended: make(chan struct{}), counts: &g.counts,
-		free: []rules.Networks{proxies, g.cfg.Proxies.Trusted, g.cfg.Identity.From, g.cfg.Priority.From}, per: map[string]int{},
+		spare: g.spare, free: []rules.Networks{proxies, g.cfg.Proxies.Trusted, g.cfg.Identity.From, g.cfg.Priority.From}, per: map[string]int{},
 	}
-}
-
-// affordable returns how many of most connections each socket may hold where a process may
-// open so many files, 0 being unknown: half of them are for upstreams, without which no
-// request is served, and some for all else.
-func affordable(most, files, sockets int) int {
-	if files <= 0 || files/2/most >= sockets {
-		return most
-	}
-	return min(most, max((files-min(files/4, 64))/2/sockets, 1))
 }
 
 // Accept waits for a connection, and for room.
@@ -159,12 +147,15 @@ func (b *bounded) Accept() (net.Conn, error) {
 		c, err := b.Listener.Accept()
 		if err != nil {
 			<-b.room
+			if upstream.Starved(err) {
+				b.spare()
+			}
 			return nil, err
 		}
 		if key, ok := b.enter(addressOf(c.RemoteAddr())); ok {
 			_ = boundUnsent(c) // where it cannot be, a slow caller costs more
 			b.counts.fresh.Add(1)
-			return &conn{Conn: c, of: b, key: key}, nil
+			return &conn{Conn: c, of: b, key: key, first: make(chan struct{}, 1)}, nil
 		}
 		c.Close()
 	}
@@ -290,11 +281,13 @@ const (
 // conn is a connection that is counted.
 type conn struct {
 	net.Conn
-	of   *bounded
-	key  string
-	now  atomic.Int32 // how far it is
-	rest atomic.Int64 // for how long the rest of a request may come before it is closed
-	once sync.Once
+	of  *bounded
+	key string
+	// first holds one while a stream has the place that is kept for the connection.
+	first chan struct{}
+	now   atomic.Int32 // how far it is
+	rest  atomic.Int64 // for how long the rest of a request may come before it is closed
+	once  sync.Once
 
 	place list.Node[conn] // among the idle; guarded by of.mu
 	since time.Time       // when it was put there; guarded by of.mu

@@ -115,6 +115,9 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = x.upload
 	}
 	x.tried = x.aimed[:0]
+	if err := x.enter(r.Context()); err != nil {
+		return nil, err
+	}
 	base := *r.URL
 	base.RawPath = encoded(base.RawPath)
 	var last error
@@ -295,6 +298,9 @@ func (x *exchange) statusOf(err error) int {
 	switch {
 	case x.flooded.Load():
 		return http.StatusBadGateway
+	case errors.Is(err, errNoPlace):
+		x.Header().Set("Retry-After", "1")
+		return http.StatusServiceUnavailable
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
 	case x.late() && x.upload != nil && !x.whole.Load():

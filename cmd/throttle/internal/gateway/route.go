@@ -171,7 +171,7 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 			return o.instead, nil
 		}
 	}
-	p, err := upstream.New(to, upstream.Options{Timeout: t.Timeout, TLS: secure, OnState: g.said})
+	p, err := upstream.New(to, upstream.Options{Timeout: t.Timeout, TLS: secure, OnState: g.said, OnStarved: g.spare})
 	if err != nil {
 		return nil, flawf(at, "%v", err)
 	}

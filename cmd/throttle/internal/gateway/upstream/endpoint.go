@@ -101,7 +101,12 @@ const maxIdle = 256
 
 // dial connects to the address, whatever the name.
 func (e *Endpoint) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: e.pool.dialTimeout()}).DialContext(ctx, network, e.Address)
+	dialer := net.Dialer{Timeout: e.pool.DialTimeout()}
+	c, err := dialer.DialContext(ctx, network, e.Address)
+	if err != nil && Starved(err) && e.pool.o.OnStarved != nil {
+		e.pool.o.OnStarved()
+		c, err = dialer.DialContext(ctx, network, e.Address)
+	}
 	if err != nil {
 		return nil, &Unsent{err}
 	}
@@ -123,7 +128,7 @@ func (e *Endpoint) dialTLS(ctx context.Context, protocols []string) (net.Conn, e
 	}
 	config.NextProtos = protocols
 	secure := tls.Client(c, config)
-	ctx, cancel := context.WithTimeout(ctx, e.pool.dialTimeout())
+	ctx, cancel := context.WithTimeout(ctx, e.pool.DialTimeout())
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		c.Close()
@@ -136,7 +141,7 @@ func (e *Endpoint) dialTLS(ctx context.Context, protocols []string) (net.Conn, e
 // URL; the path is left as it is. It changes r.URL. An error of Unsent says that
 // nothing was sent. Errors count against the address, except those of Callers,
 // which the body of r returns, those after the end of its context, and those of cancels
-// and starved.
+// and Starved.
 func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = e.URL.Scheme, e.URL.Host
 	if e.URL.Scheme == "h2c" {
@@ -150,12 +155,15 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil && (a.StatusCode == http.StatusNoContent || a.StatusCode == http.StatusNotModified) {
 		empty(a)
 	}
+	if two := err == nil && a.ProtoMajor == 2; err == nil && e.URL.Scheme == "https" && two != e.pool.multiplexes.Load() {
+		e.pool.multiplexes.Store(two)
+	}
 	switch {
 	case Unprocessed(err):
 		err = &Unsent{err} // and the address is well
 	case err == nil && e.ailing.Load():
 		e.served()
-	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err) && !starved(err):
+	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err) && !Starved(err):
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err
@@ -190,9 +198,9 @@ func cancels(err error) bool {
 	return errors.As(err, &r) && r.Code == cancel
 }
 
-// starved reports whether this process may open no more files, or the machine lacks memory:
+// Starved reports whether this process may open no more files, or the machine lacks memory:
 // no upstream is the cause, and one that is left out for it would leave its share to others.
-func starved(err error) bool {
+func Starved(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(of error) bool { return errors.Is(err, of) })
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	// is back, with nil; and with an empty address when names cannot be resolved.
 	// If nil, nothing is called.
 	OnState func(address string, err error)
+	// OnStarved is called when a connection could not be opened as files or memory are scarce,
+	// before it is tried once more. If nil, it is not tried again.
+	OnStarved func()
 	// Transport sends the requests, with no connection of the Pool's, as to measure
 	// what else a request costs. If nil, each address has connections of its own.
 	Transport http.RoundTripper
@@ -42,11 +45,12 @@ type Options struct {
 // starts a goroutine, which ends by itself within 5 s, when names are to be
 // resolved; see Close.
 type Pool struct {
-	targets []*url.URL
-	o       Options
-	next    atomic.Uint32 // where the search begins, so that equals take turns
-	all     atomic.Pointer[[]*Endpoint]
-	due     atomic.Int64 // unix nanoseconds at which names are resolved again; 0: at once
+	targets     []*url.URL
+	o           Options
+	next        atomic.Uint32 // where the search begins, so that equals take turns
+	all         atomic.Pointer[[]*Endpoint]
+	multiplexes atomic.Bool  // the last answer by TLS came by HTTP/2
+	due         atomic.Int64 // unix nanoseconds at which names are resolved again; 0: at once
 
 	mu        sync.Mutex    // guards what follows
 	resolving chan struct{} // closed at the end of a resolution; nil if there is none
@@ -107,7 +111,8 @@ func New(targets []string, o Options) (*Pool, error) {
 	return p, nil
 }
 
-func (p *Pool) dialTimeout() time.Duration { return min(p.o.Timeout, 5*time.Second) }
+// DialTimeout bounds the wait for a connection.
+func (p *Pool) DialTimeout() time.Duration { return min(p.o.Timeout, 5*time.Second) }
 
 // Pick returns the address with the fewest requests in flight, of those that are
 // healthy and not in tried; if none is, of those that are ejected. It must be released.
@@ -187,6 +192,24 @@ func (p *Pool) States() []State {
 		all = append(all, s)
 	}
 	return all
+}
+
+// Shares reports whether requests share connections, as far as is known: all targets speak
+// HTTP/2.
+func (p *Pool) Shares() bool {
+	for _, u := range p.targets {
+		if u.Scheme != "h2c" && (u.Scheme != "https" || !p.multiplexes.Load()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Spare closes the connections that carry no request.
+func (p *Pool) Spare() {
+	for _, e := range *p.all.Load() {
+		e.transport.CloseIdleConnections()
+	}
 }
 
 // Close closes the connections that are idle; those in use are closed at the end of
