@@ -20,9 +20,16 @@ import (
 //
 // The zero value admits everything. The fields must not change after first use.
 // It is safe for concurrent use if what its fields hold is. It starts no
-// goroutine. The http.ResponseWriter is passed on unchanged, so that Next may
-// flush, hijack and push; a request counts as in flight until Next returns or
-// panics. See [Limit] for a limit in one line.
+// goroutine. A request counts as in flight until Next returns or panics. See
+// [Limit] for a limit in one line.
+//
+// The http.ResponseWriter is passed on unchanged, so that Next may flush, hijack
+// and push. If a Shedder learns its bound, Next gets one that does the same and is
+// watched, as the body is: a request that waits for its caller, who sends the body
+// or reads the answer slowly, for most of 250 ms no longer holds a place in the
+// Shedder, nor do a stream of events, a connection that was hijacked, and an answer
+// that goes on for 5 s. A few of them would hold all places. The bound of a Shedder
+// that is set counts them all.
 type Handler struct {
 	// Control decides. Several Handlers may share one. If nil, all requests are
 	// admitted. Where its Phase is rules.Before, its charges are in the context
@@ -34,7 +41,8 @@ type Handler struct {
 	// Admitted serves the requests admitted in place of Next, and may end the
 	// Admission in another way than Done: GiveBack, where the request was not
 	// served in the end; Forget, where it took long for a reason of its own. It
-	// must not keep the Admission. If nil, Next serves.
+	// must not keep the Admission. It gives the place of slow callers back itself, see
+	// admit.Admission.Pass. If nil, Next serves.
 	Admitted func(w http.ResponseWriter, r *http.Request, a *admit.Admission)
 	// Request completes the request that the Control decides about: Key,
 	// Client, Value, Cost, Priority, Caller, whatever the program knows. Method,
@@ -90,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.Admitted != nil {
 		h.Admitted(w, r, a)
 	} else {
-		h.next(w, r)
+		h.admitted(w, r, a)
 	}
 	a.Done()
 }
@@ -104,6 +112,15 @@ func (h *Handler) end(a *admit.Admission) {
 	if h.Control.Phase != rules.Before { // where a context may still refer to it
 		admissions.Put(a)
 	}
+}
+
+// admitted has Next serve a request that was admitted.
+func (h *Handler) admitted(w http.ResponseWriter, r *http.Request, a *admit.Admission) {
+	p, w := h.held(w, r, a)
+	if p != nil {
+		defer p.end(r)
+	}
+	h.next(w, r)
 }
 
 func (h *Handler) next(w http.ResponseWriter, r *http.Request) {

@@ -43,11 +43,12 @@ func BenchmarkHandler(b *testing.B) {
 		{"rules", &Handler{Control: &admit.Control{Rules: live}, Next: next}},
 		{"counted", &Handler{Control: &admit.Control{Limit: wide, OnEvent: new(admit.Counter).OnEvent}, Next: next}},
 		{"shed", &Handler{Control: &admit.Control{Limit: wide, Shed: &admit.Shedder{MaxInFlight: 100}}, Next: next}},
+		{"learnt", &Handler{Control: &admit.Control{Limit: wide, Shed: new(admit.Shedder)}, Next: next}},
 		{"refused", &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}}, Next: next}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "http://api.test/things", nil)
-			w := &sink{http.Header{}}
+			w := &reader{sink: sink{http.Header{}}}
 			b.ReportAllocs()
 			for b.Loop() {
 				clear(w.h)

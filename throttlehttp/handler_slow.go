@@ -1,0 +1,281 @@
+package throttlehttp
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+)
+
+const (
+	// lasting is after how long a request that waits for its caller is looked at, and again.
+	lasting = 250 * time.Millisecond
+	// mostLooks bounds the looks at a request whose answer goes on: then it is a stream.
+	mostLooks = 20
+	// unsent is what net/http keeps of an answer before it waits for the caller.
+	unsent = 2048
+)
+
+// place is the place of a request in a Shedder that learns its bound. It is given back where the
+// request waits for its caller most of the time, who sends the body or reads the answer
+// slowly, or is a stream: that is no work of the service, and a few such requests would hold
+// all places. It looks from the first wait on, by a timer.
+type place struct {
+	pass     admit.Pass
+	slow     slowWriter // one of these three is that of Next
+	hijacker slowHijacker
+	pusher   slowPusher
+
+	mu      sync.Mutex // guards what follows
+	ended   bool
+	timer   *time.Timer
+	waits   int           // calls that wait for the caller now
+	since   time.Time     // when the first of them began
+	waited  time.Duration // until then
+	seen    time.Duration // what was waited at the last look
+	answers bool          // the answer has begun
+	looks   int           // since then
+}
+
+// held watches the place of a request, and returns the writer for Next. p is nil where there is
+// no place, or the bound is set: it says how many requests the service can hold.
+func (h *Handler) held(w http.ResponseWriter, r *http.Request, a *admit.Admission) (p *place, to http.ResponseWriter) {
+	shed := cmp.Or(a.Request.Shed, h.Control.Shed)
+	if shed == nil || shed.MaxInFlight > 0 {
+		return nil, w
+	}
+	p = &place{pass: a.Pass()}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &slowBody{r.Body, p} // and no copy of r: net/http removes the files of its form
+	}
+	return p, p.writer(w)
+}
+
+// end ends the looks, and the use of the body by the Handler.
+func (p *place) end(r *http.Request) {
+	if b, ok := r.Body.(*slowBody); ok && b.of == p {
+		r.Body = b.ReadCloser
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// begin begins a wait for the caller, who reads the answer or sends the body.
+func (p *place) begin(answers bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waits++; p.waits == 1 {
+		p.since = time.Now()
+	}
+	p.answers = p.answers || answers
+	if p.timer == nil && !p.ended {
+		p.timer = time.AfterFunc(lasting, p.look)
+	}
+}
+
+// done ends it.
+func (p *place) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waits--; p.waits == 0 {
+		p.waited += time.Since(p.since)
+	}
+}
+
+// look gives the place back, or has it looked at again.
+func (p *place) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	if p.answers {
+		p.looks++
+	}
+	waited := p.waited
+	if p.waits > 0 {
+		waited += time.Since(p.since)
+	}
+	if waited-p.seen > lasting/2 || p.looks >= mostLooks {
+		p.ended = true
+		p.pass.Forget()
+		return
+	}
+	p.seen = waited
+	p.timer.Reset(lasting)
+}
+
+// leave gives the place back at once.
+func (p *place) leave() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.pass.Forget()
+}
+
+// slowBody is the body of a request.
+type slowBody struct {
+	io.ReadCloser
+	of *place
+}
+
+// Read reads what the caller sends.
+func (b *slowBody) Read(part []byte) (int, error) {
+	b.of.begin(false)
+	defer b.of.done()
+	return b.ReadCloser.Read(part)
+}
+
+// writer returns a writer that does what w does, as far as it is known: w itself if it is no
+// http.Flusher, as those of net/http are.
+func (p *place) writer(w http.ResponseWriter) http.ResponseWriter {
+	f, ok := w.(http.Flusher)
+	if !ok {
+		return w
+	}
+	p.slow = slowWriter{ResponseWriter: w, flusher: f, of: p}
+	hijacker, hijacks := w.(http.Hijacker)
+	pusher, pushes := w.(http.Pusher)
+	switch {
+	case hijacks && pushes:
+		return w
+	case hijacks:
+		p.hijacker = slowHijacker{&p.slow, hijacker}
+		return &p.hijacker
+	case pushes:
+		p.pusher = slowPusher{&p.slow, pusher}
+		return &p.pusher
+	}
+	return &p.slow
+}
+
+// slowWriter is the writer of an answer.
+type slowWriter struct {
+	http.ResponseWriter
+	flusher http.Flusher
+	of      *place
+	small   int // bytes of the answer before the first wait
+}
+
+// Unwrap is for http.ResponseController.
+func (s *slowWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// WriteHeader begins the answer.
+func (s *slowWriter) WriteHeader(status int) {
+	if status >= 200 {
+		s.typed()
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// typed gives the place of a stream of events back.
+func (s *slowWriter) typed() {
+	const events = "text/event-stream"
+	if kind := s.Header().Get("Content-Type"); len(kind) >= len(events) && strings.EqualFold(kind[:len(events)], events) {
+		s.of.leave()
+	}
+}
+
+// Write writes a part of the answer.
+func (s *slowWriter) Write(part []byte) (int, error) {
+	if s.fits(len(part)) {
+		return s.ResponseWriter.Write(part)
+	}
+	s.of.begin(true)
+	defer s.of.done()
+	return s.ResponseWriter.Write(part)
+}
+
+// WriteString writes a part of the answer.
+func (s *slowWriter) WriteString(part string) (int, error) {
+	if s.fits(len(part)) {
+		return io.WriteString(s.ResponseWriter, part)
+	}
+	s.of.begin(true)
+	defer s.of.done()
+	return io.WriteString(s.ResponseWriter, part)
+}
+
+// fits reports whether net/http keeps n more bytes of the answer, without a wait.
+func (s *slowWriter) fits(n int) bool {
+	s.small = min(s.small+min(n, unsent), unsent)
+	return s.small < unsent
+}
+
+// ReadFrom writes all of from. Only a file is left to the writer of net/http, which may have
+// the kernel send it: of anything else, waits to read are not waits for the caller.
+func (s *slowWriter) ReadFrom(from io.Reader) (int64, error) {
+	file := from
+	if part, ok := from.(*io.LimitedReader); ok {
+		file = part.R
+	}
+	_, isFile := file.(*os.File)
+	to, ok := s.ResponseWriter.(io.ReaderFrom)
+	if !isFile || !ok {
+		return io.Copy(struct{ io.Writer }{s}, from)
+	}
+	s.of.begin(true)
+	defer s.of.done()
+	return to.ReadFrom(from)
+}
+
+// Flush sends what was written.
+func (s *slowWriter) Flush() {
+	s.typed()
+	s.of.begin(true)
+	defer s.of.done()
+	s.flusher.Flush()
+}
+
+// FlushError sends what was written.
+func (s *slowWriter) FlushError() error {
+	s.typed()
+	s.of.begin(true)
+	defer s.of.done()
+	return http.NewResponseController(s.ResponseWriter).Flush()
+}
+
+// CloseNotify is for older programs, as those of gin.
+func (s *slowWriter) CloseNotify() <-chan bool {
+	if n, ok := s.ResponseWriter.(interface{ CloseNotify() <-chan bool }); ok {
+		return n.CloseNotify()
+	}
+	return nil
+}
+
+// slowHijacker is that of HTTP/1.
+type slowHijacker struct {
+	*slowWriter
+	hijacker http.Hijacker
+}
+
+// Hijack takes the connection over, as a WebSocket, which holds no place.
+func (s *slowHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, b, err := s.hijacker.Hijack()
+	if err == nil {
+		s.of.leave()
+	}
+	return c, b, err
+}
+
+// slowPusher is that of HTTP/2.
+type slowPusher struct {
+	*slowWriter
+	pusher http.Pusher
+}
+
+// Push pushes a resource.
+func (s *slowPusher) Push(target string, o *http.PushOptions) error {
+	return s.pusher.Push(target, o)
+}
