@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -36,6 +37,7 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 	if config.ConnConfig.ConnectTimeout == 0 { // or pgx waits for 2 min, with all connections of the pool
 		config.ConnConfig.ConnectTimeout = o.connectWithin()
 	}
+	letGo(&config.ConnConfig.Config)
 	if o.Callers > 0 {
 		config.MaxConns = int32(min(max(o.Callers, 4), 64))
 	}
@@ -57,8 +59,44 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 	return &Named{s, name, func() { closeWithin(o.patience(), pool) }, true}, nil
 }
 
-// closeWithin closes a pool, and waits no longer than patience for it: pgx takes 15 s for
-// a connection whose statement was not answered.
+// letGo has a connection whose statement was not answered leave the pool after the time in
+// which one must be made, and again: pgx waits for 15 s to cancel the statement and for the end of the
+// connection. Of a server that is frozen, or was replaced, neither comes, and all places of the
+// pool would be held, even when another answers.
+func letGo(config *pgconn.Config) {
+	dial, most := config.DialFunc, config.ConnectTimeout
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ends, ok := ctx.Deadline()
+		cancels := ok && time.Until(ends) > most // a statement: to make a connection has less time
+		ctx, stop := context.WithTimeout(ctx, most)
+		defer stop()
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if cancels {
+			_ = c.SetDeadline(time.Now().Add(most)) // an error comes again
+		}
+		return &impatient{c, most}, nil
+	}
+}
+
+// impatient is a connection that waits no longer than most where there is a deadline.
+type impatient struct {
+	net.Conn
+	most time.Duration
+}
+
+// SetDeadline sets the deadline.
+func (c *impatient) SetDeadline(at time.Time) error {
+	if last := time.Now().Add(c.most); at.After(last) {
+		at = last
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// closeWithin closes a pool, and waits no longer than patience for it: pgx takes a while for
+// a connection whose statement was not answered, see letGo.
 func closeWithin(patience time.Duration, pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() {

@@ -208,35 +208,49 @@ func TestPostgresCloses(t *testing.T) {
 	}
 }
 
-// TestPostgresFrozen: servers that take connections and say nothing, as they are frozen
-// or were replaced, do not hold the places of the pool.
+// TestPostgresFrozen: servers that take connections and then answer nothing, as they are frozen
+// or were replaced, do not hold the places of the pool: neither before the first answer nor
+// with a statement.
 func TestPostgresFrozen(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	accepted := make(chan net.Conn, 100)
-	go func() {
-		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
-			accepted <- conn
+	for _, welcomes := range []bool{false, true} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	s, err := Open(t.Context(), "postgres://u@"+silent.Addr().String()+"/db?pool_max_conns=1&sslmode=disable", Options{
-		Command: "serve", Timeout: 25 * time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for end := time.Now().Add(10 * time.Second); len(accepted) < 2; {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections were made in 10 s, want another after 100 ms", len(accepted))
+		defer l.Close()
+		begun, others := make(chan net.Conn, 100), make(chan net.Conn, 100)
+		go func() {
+			for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+				server := pgproto3.NewBackend(conn, conn)
+				begins, err := server.ReceiveStartupMessage()
+				if _, cancels := begins.(*pgproto3.CancelRequest); err != nil || cancels {
+					others <- conn
+					continue
+				}
+				begun <- conn
+				if welcomes {
+					server.Send(&pgproto3.AuthenticationOk{})
+					server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+					_ = server.Flush()
+				}
+			}
+		}()
+		s, err := Open(t.Context(), "postgres://u@"+l.Addr().String()+"/db?pool_max_conns=1&sslmode=disable", Options{
+			Command: "serve", Timeout: 25 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := store.Take(ctx, s.Store, "k", limit.Limit{Count: 1, Period: time.Second}, 1)
-		if cancel(); err == nil {
-			t.Fatal("a Take was decided")
+		defer s.Close()
+		for end := time.Now().Add(5 * time.Second); len(begun) < 2; {
+			if time.Now().After(end) {
+				t.Fatalf("welcomed %v: %d connections were made in 5 s, want another after 100 or 200 ms", welcomes, len(begun))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_, err := store.Take(ctx, s.Store, "k", limit.Limit{Count: 1, Period: time.Second}, 1)
+			if cancel(); err == nil {
+				t.Fatal("a Take was decided")
+			}
 		}
 	}
 }
