@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -34,7 +35,8 @@ type Fleet struct {
 	// Key is the key of the limit in the Store.
 	Key string
 	// Limit bounds the starts of all processes together, in the unit of
-	// [CallOptions.Cost].
+	// [CallOptions.Cost]. Without a Period of a microsecond or more it bounds nothing,
+	// which is logged once, by [slog.Default].
 	Limit limit.Limit
 	// Timeout bounds one request to the Store, and the life of its goroutine. If
 	// zero, 100 ms. A Store that does not end with its context delays all
@@ -57,6 +59,7 @@ type fleet struct {
 	refused float64 // requests since the last that found enough
 	found   float64 // requests that found enough
 	crowd   float64 // average of refused
+	warned  bool    // the Limit bounds nothing
 }
 
 var errFleetGone = errors.New("throttle: the Store of the Fleet ended its goroutine")
@@ -138,6 +141,9 @@ func (f *Fleet) least() int64 {
 
 // ask is the goroutine of one request.
 func (t *Throttle) ask(q limit.Ask) {
+	if q.Limit.Period < time.Microsecond {
+		t.unbounded(q)
+	}
 	timeout := t.Fleet.Timeout
 	if timeout <= 0 {
 		timeout = 100 * time.Millisecond
@@ -155,6 +161,17 @@ func (t *Throttle) ask(q limit.Ask) {
 		t.answer(q, d[0], err, late)
 	}()
 	_, err = t.Fleet.Store.Take(ctx, a[:], d[:])
+}
+
+// unbounded warns, once, that the Fleet bounds nothing.
+func (t *Throttle) unbounded(q limit.Ask) {
+	t.mu.Lock()
+	warned, name := t.fleet.warned, t.name
+	t.fleet.warned = true
+	t.mu.Unlock()
+	if !warned {
+		slog.Warn("throttle: the Limit of the Fleet has next to no Period, so its Store bounds nothing; set it, as in time.Minute", "name", name, "key", q.Key, "count", q.Limit.Count, "period", q.Limit.Period)
+	}
 }
 
 // answer takes the response of the Store. One that comes after late, when the

@@ -1,8 +1,11 @@
 package throttle_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -134,5 +137,27 @@ func TestFleetTimeout(t *testing.T) {
 				t.Errorf("Timeout %v: a request had %v, %v; want %v", set, has, err, want)
 			}
 		})
+	}
+}
+
+// A Fleet without a Limit bounds nothing, which is logged, once.
+func TestFleetWithoutLimitIsLogged(t *testing.T) {
+	for l, want := range map[limit.Limit]int{{}: 1, {Count: 100}: 1, {Count: 100, Period: time.Second}: 0} {
+		var out bytes.Buffer
+		old := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+		bubble.Test(t, func(t *testing.T) {
+			th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1000}, Fleet: throttle.Fleet{Store: new(memory.Store), Key: "api", Limit: l}}
+			for range 3 {
+				if err := th.Do(t.Context(), nothing); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute) // the credit is gone
+			}
+		})
+		slog.SetDefault(old)
+		if n := strings.Count(out.String(), "key=api"); n != want {
+			t.Errorf("a Limit of %v: %d lines, want %d:\n%s", l, n, want, &out)
+		}
 	}
 }

@@ -54,7 +54,9 @@ type Control struct {
 	Name string
 
 	// Rules replace Limit, LimitFor, MaxInFlight and Name. They may be swapped
-	// at any time. If nil, there are none.
+	// at any time. If nil, there are none. Before a version is in use, as where Refresh
+	// of its rules.Source was not called yet, nobody is limited: that is logged once, by
+	// [slog.Default].
 	Rules *rules.Live
 	// Override returns the overrides of keys that have none in the Rules, for
 	// rules that look them up: the method Override of a rules.Overrides. It is
@@ -101,6 +103,7 @@ type Control struct {
 	OnEvent func(Event)
 
 	once     sync.Once
+	unloaded sync.Once      // the first decision without a version of the Rules
 	own      store.Store    // if there is no Store
 	counting store.InFlight // if there is no InFlight
 	seed     maphash.Seed
@@ -253,6 +256,11 @@ func (a *Admission) decide(ctx context.Context) (err error) {
 	version := a.Request.Version
 	if version == nil {
 		version = a.control.Rules.Load()
+	}
+	if version == nil {
+		a.control.unloaded.Do(func() {
+			slog.Warn("admit: the Rules hold no version yet, so they limit nobody; call Refresh of their rules.Source or rules.Stack before the first request, or Swap")
+		})
 	}
 	a.Answer, a.hold, err = version.Admit(ctx, &a.charged, a.control.inFlight(), a.Request.Request)
 	return err
