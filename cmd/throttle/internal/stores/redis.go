@@ -21,7 +21,7 @@ func openRedis(u *redisURL, o Options) *Named {
 		d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	c := u.client(o, d)
-	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch, Overlap: u.overlap}
+	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch, Overlap: u.overlap, Strict: u.strict}
 	s.Do = func(ctx context.Context, args ...any) (any, error) {
 		cmd := once{redis.NewCmd(ctx, args...)}
 		_ = c.Process(ctx, cmd) // the error is in the command

@@ -152,7 +152,7 @@ type redisURL struct {
 	master         string // if its sentinels are named
 	// Of the sentinels; USER:PASSWORD are those of the master.
 	sentinelUser, sentinelPassword string
-	cluster, tls                   bool
+	cluster, tls, strict           bool
 	prefix                         string
 	slots, batch                   int
 	overlap                        time.Duration
@@ -281,12 +281,14 @@ func (u *redisURL) set(name, value string) (err error) {
 		u.batch, err = strconv.Atoi(value)
 	case "overlap":
 		u.overlap, err = time.ParseDuration(value)
+	case "strict":
+		u.strict, err = strconv.ParseBool(value)
 	default:
-		return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots, batch, overlap, sentinel_user and sentinel_password")
+		return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots, batch, overlap, strict, sentinel_user and sentinel_password")
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: must be %s", name, cmp.Or(map[string]string{"cluster": "true or false", "overlap": "a duration, such as 3s"}[name], "a number"))
+		return fmt.Errorf("%s: must be %s", name, cmp.Or(map[string]string{"cluster": "true or false", "strict": "true or false", "overlap": "a duration, such as 3s"}[name], "a number"))
 	case name == "prefix" && strings.ContainsAny(value, "{}"):
 		return fmt.Errorf("prefix: has braces, which would decide on the slot; write it without")
 	case name == "slots" && (u.slots < 1 || u.slots > mostSlots):

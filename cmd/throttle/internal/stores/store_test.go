@@ -61,16 +61,15 @@ func TestRedisURLSlots(t *testing.T) {
 	}
 }
 
-// TestRedisURLOverlap: the time in which a replaced primary may still answer is that of
-// the Store.
-func TestRedisURLOverlap(t *testing.T) {
-	s, err := Open(t.Context(), "redis+sentinel://h1,h2/m?overlap=3s", Options{Command: "serve", Timeout: time.Second})
+// TestRedisURLFence: what the URL says of a replaced primary and of lost states is that of the Store.
+func TestRedisURLFence(t *testing.T) {
+	s, err := Open(t.Context(), "redis+sentinel://h1,h2/m?overlap=3s&strict=true", Options{Command: "serve", Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := s.Store.(*throttleredis.Store).Overlap; got != 3*time.Second {
-		t.Errorf("Overlap = %v, want 3s", got)
+	if got := s.Store.(*throttleredis.Store); got.Overlap != 3*time.Second || !got.Strict {
+		t.Errorf("Overlap = %v and Strict = %v, want 3s and true", got.Overlap, got.Strict)
 	}
 }
 
@@ -85,6 +84,7 @@ func TestURLOfBadNames(t *testing.T) {
 		"redis://host/?sentinel_password=a":                           "serve: -store redis://: sentinel_user and sentinel_password are of sentinels; write redis+sentinel://HOST,HOST/MASTER",
 		"redis+sentinel://host/m?sentinel_user=a":                     "serve: -store redis+sentinel://: sentinel_user: has no sentinel_password beside it",
 		"redis://host/?overlap=3":                                     "serve: -store redis://: overlap: must be a duration, such as 3s",
+		"redis://host/?strict=yes":                                    "serve: -store redis://: strict: must be true or false",
 		"redis://host/?overlap=-1s":                                   "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
 		"redis://host/?overlap=2h":                                    "serve: -store redis://: overlap: must be from 0s to 1h0m0s",
 		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",

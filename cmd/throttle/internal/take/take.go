@@ -55,9 +55,10 @@ Stores:
   redis://HOST,HOST,HOST/?cluster=true
   redis+sentinel://HOST,HOST/MASTER[/DB]
                                      rediss and rediss+sentinel are with TLS;
-                                     ?prefix=P&slots=N&batch=N&overlap=3s as
-                                     in package throttleredis, apart by &; of
-                                     sentinels sentinel_password, sentinel_user
+                                     ?prefix=P&slots=N&batch=N&overlap=3s and
+                                     strict=true as in package throttleredis,
+                                     apart by &; of sentinels
+                                     sentinel_password, sentinel_user
   postgres://USER:PASSWORD@HOST[:PORT]/DATABASE
                                      ?table=NAME as in package throttlesql, and
                                      whatever else libpq knows

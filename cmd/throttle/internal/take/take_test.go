@@ -159,7 +159,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-store", "redis://a?cluster=x", "3/h", "k"}, "cluster: must be true or false"},
 		{2, []string{"-store", "redis://a?slots=-1", "3/h", "k"}, "slots: must be from 1 to 16384"},
 		{2, []string{"-store", "redis://a?slots=16385", "3/h", "k"}, "slots: must be from 1 to 16384"},
-		{2, []string{"-store", "redis://a?slot=3", "3/h", "k"}, "a name behind ? is not known; known are cluster, prefix, slots, batch, overlap, sentinel_user and sentinel_password"},
+		{2, []string{"-store", "redis://a?slot=3", "3/h", "k"}, "a name behind ? is not known; known are cluster, prefix, slots, batch, overlap, strict, sentinel_user and sentinel_password"},
 		{2, []string{"-store", "redis+sentinel://a,b", "3/h", "k"}, "the name of the master is missing"},
 		{2, []string{"-store", "redis+sentinel://a/m?cluster=1", "3/h", "k"}, "a Cluster has no sentinels"},
 		{2, []string{"-store", "redis://u:secret%zz@a", "3/h", "k"}, "USER:PASSWORD has a %"},
