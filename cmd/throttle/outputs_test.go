@@ -71,13 +71,14 @@ func TestOutputsOverInputs(t *testing.T) {
 		{"tune -policy fixed(rate=1..9) -svg s.yaml", "-svg: s.yaml is there and does not begin with <svg; name another file, or remove it"},
 		{"find -html p.txt http://127.0.0.1:1/", "-html: p.txt is there and does not begin with <!doctype html>; name another file, or remove it"},
 		{"replay -suggest address -o r.yaml a.log", "-o: r.yaml is there and was not written by replay -suggest; name another file, or remove it"},
-		{"find -rules r.yaml http://127.0.0.1:1/", "-rules: r.yaml is there and was not written by find -rules; name"},
+		{"find -o r.yaml http://127.0.0.1:1/", "-o: r.yaml is there and was not written by find -o; name"},
+		{"find -rules r.yaml http://127.0.0.1:1/", "find: -rules: names a file that is read, in other commands; the file of rules that find writes is -o FILE"},
 		{"find -scenario s.yaml http://127.0.0.1:1/", "-scenario: s.yaml is there and was not written by find -scenario; name"},
 		{"find -observe t.log -scenario s.yaml", "-scenario: s.yaml is there and was not written by find -limit; name"},
 		{"tune -runs 20 -seeds 1 -policy fixed(rate=1..9) -svg s.yaml s.yaml", "-svg: s.yaml is read"},
 		{"find -observe t.log -scenario t.log", "-scenario: t.log is read"},
 		{"find -d @old.html -html old.html http://127.0.0.1:1/", "-html: old.html is read"},
-		{"find -rules new -scenario new http://127.0.0.1:1/", "-rules and -scenario: both to new"},
+		{"find -o new -scenario new http://127.0.0.1:1/", "-o and -scenario: both to new"},
 	} {
 		_, stderr, code := play(t.Context(), strings.Fields(c.args)...)
 		if code != 2 || !strings.HasPrefix(stderr, "throttle: "+c.want) || strings.Count(stderr, "\n") != 1 {

@@ -62,8 +62,9 @@ Request:
 Output:
   -head-room SHARE
                   how far below the knee the recommended limit is, default 20%
+  -o FILE         the recommended limit as a file of rules, for the -rules of
+                  'throttle gateway'
   -html FILE      a page with latency and goodput against offered load
-  -rules FILE     the recommended limit as a file of rules, for 'throttle gateway'
   -scenario FILE  a service with the same curve, for 'throttle sim'
   -json           print JSON
 
@@ -72,7 +73,7 @@ wrong usage or input, 3 not found within the bounds, or not to be trusted.
 
 Examples:
   throttle find http://127.0.0.1:3000/
-  throttle find -p99 100ms -errors 1% -html knee.html -rules rules.yaml http://127.0.0.1:3000/
+  throttle find -p99 100ms -errors 1% -html knee.html -o rules.yaml http://127.0.0.1:3000/
   throttle find -concurrency -- ./query.sh
 `
 

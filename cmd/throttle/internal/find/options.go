@@ -50,7 +50,7 @@ type options struct {
 
 // outputs are the files to write.
 func (o *options) outputs() []outfile.Output {
-	return []outfile.Output{{Option: "-html", Path: o.html, Begins: outfile.HTML}, {Option: "-rules", Path: o.rules, Begins: rulesBegin, Written: "find -rules"}, {Option: "-scenario", Path: o.scenario, Begins: scenarioBegins, Written: "find -scenario"}}
+	return []outfile.Output{{Option: "-html", Path: o.html, Begins: outfile.HTML}, {Option: "-o", Path: o.rules, Begins: rulesBegin, Written: "find -o"}, {Option: "-scenario", Path: o.scenario, Begins: scenarioBegins, Written: "find -scenario"}}
 }
 
 // name is what is loaded, without what may be secret.
@@ -139,7 +139,8 @@ func (o *options) flags(in *flagged) *flag.FlagSet {
 	flags.BoolVar(&o.yes, "yes", false, "")
 	flags.Var(&in.headRoom, "head-room", "")
 	flags.StringVar(&o.html, "html", "", "")
-	flags.StringVar(&o.rules, "rules", "", "")
+	flags.StringVar(&o.rules, "o", "", "")
+	_ = flags.String("rules", "", "") // see checkSet
 	flags.StringVar(&o.scenario, "scenario", "", "")
 	flags.BoolVar(&o.json, "json", false, "")
 	return flags
@@ -156,6 +157,8 @@ func (o *options) checkSet(flags *flag.FlagSet) (err error) {
 	flags.Visit(func(f *flag.Flag) {
 		switch {
 		case err != nil:
+		case f.Name == "rules":
+			err = usage.Error("find: -rules: names a file that is read, in other commands; the file of rules that find writes is -o FILE")
 		case f.Name == "p99" && (p99 < 0 || p99 > time.Hour):
 			err = usage.Errorf("find: -p99 %v: must be from 0, for no bound, to 1h", p99)
 		case f.Name == "from" && !(b.Start >= least && b.Start <= mostLevel):

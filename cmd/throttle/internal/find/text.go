@@ -31,7 +31,7 @@ func (f *findings) report(stdout io.Writer) error {
 	if f.json {
 		fill = f.writeJSON
 	}
-	files := map[string]func(io.Writer) error{"-html": f.writeHTML, "-rules": f.writeRules, "-scenario": f.writeScenario}
+	files := map[string]func(io.Writer) error{"-html": f.writeHTML, "-o": f.writeRules, "-scenario": f.writeScenario}
 	for _, o := range f.outputs() {
 		if o.Path == outfile.Dash {
 			fill = files[o.Option]
