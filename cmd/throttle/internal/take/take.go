@@ -24,6 +24,7 @@ import (
 const help = `throttle take asks whether something may pass, and charges it if so.
 
 Usage: throttle take [flags] RULE KEY [N]
+       throttle take -store redis://... -expect RUN_ID
 
 RULE is a limit: COUNT/[N]UNIT, then 'burst N' or a kind, as in '100/s burst 200',
 '5000/h sliding-window' or '5000/month calendar-window Europe/Berlin'. UNIT is ms,
@@ -43,6 +44,12 @@ Flags:
   -timeout D    how long the store has to decide (1s)
   -create       make the tables in PostgreSQL first, where they are missing
   -json         print JSON
+  -expect RUN_ID
+                announce a planned fail-over to the Redis process with this
+                run_id, as INFO server of it shows, so that nothing is refused
+                for it; call it before, and name the process that serves now as
+                -store. none takes it back
+  -within D     for -expect: how long it holds, at most 24h (2m)
   -bench        measure the store instead, with the keys KEY/0, KEY/1 ...
   -callers C    for -bench: how many ask at a time (16)
   -for D        for -bench: how long (2s)
@@ -70,6 +77,7 @@ Examples:
   until throttle take 1/s api || [ $? != 4 ]; do sleep 0.2; done
   throttle take -json 3/h backup 0
   throttle take -bench -store redis://localhost -callers 64 1000000/s bench
+  throttle take -store redis://primary -expect "$(redis-cli -h replica info server | tr -d '\r' | sed -n s/^run_id://p)"
 `
 
 // taking is what one command asks for.
@@ -79,7 +87,9 @@ type taking struct {
 	create  bool
 	timeout time.Duration
 	ask     limit.Ask
-	bench   *bench // if it is to be measured
+	bench   *bench        // if it is to be measured
+	expect  string        // the process that is to take over, if that is to be announced
+	within  time.Duration // for how long
 }
 
 // Run asks a store once, or measures it.
@@ -95,8 +105,11 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 		return err
 	}
 	defer s.Close()
-	if t.bench != nil {
+	switch {
+	case t.bench != nil:
 		return t.measure(ctx, s, stdout)
+	case t.expect != "":
+		return t.announce(opening, s, stdout)
 	}
 	return t.decide(opening, s, stdout)
 }
@@ -111,6 +124,8 @@ func takingOf(args []string) (*taking, error) {
 	flags.DurationVar(&t.timeout, "timeout", time.Second, "")
 	flags.BoolVar(&t.create, "create", false, "")
 	flags.BoolVar(&t.json, "json", false, "")
+	flags.StringVar(&t.expect, "expect", "", "")
+	flags.DurationVar(&t.within, "within", 2*time.Minute, "")
 	measures := flags.Bool("bench", false, "")
 	flags.IntVar(&b.callers, "callers", 16, "")
 	flags.DurationVar(&b.length, "for", 2*time.Second, "")
@@ -119,13 +134,16 @@ func takingOf(args []string) (*taking, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.expect != "" {
+		return t, t.checkExpect(flags, names)
+	}
 	if err := t.readNames(names); err != nil {
 		return nil, err
 	}
 	only, partly := "", false
 	flags.Visit(func(f *flag.Flag) {
 		partly = partly || f.Name == "min"
-		if f.Name == "callers" || f.Name == "for" || f.Name == "keys" {
+		if f.Name == "callers" || f.Name == "for" || f.Name == "keys" || f.Name == "within" {
 			only = f.Name
 		}
 	})
@@ -139,6 +157,8 @@ func takingOf(args []string) (*taking, error) {
 	case *measures:
 		t.bench = b
 		return t, b.check()
+	case only == "within":
+		return nil, usage.Error("take: -within: is for -expect")
 	case only != "":
 		return nil, usage.Errorf("take: -%s: is for -bench", only)
 	}
