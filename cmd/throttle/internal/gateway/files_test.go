@@ -47,7 +47,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	g, err := New(Config{Routes: []Route{
 		{Match: "/h2/*", To: []string{h2cService(t)}},
-		{To: []string{service(t, serves)}, Timeout: 200 * time.Millisecond},
+		{To: []string{service(t, serves)}, Timeout: time.Second},
 	}, Listen: []Listen{{Addr: "127.0.0.1:0"}}, Drain: Drain{Timeout: time.Second}})
 	if err != nil {
 		t.Fatal(err)

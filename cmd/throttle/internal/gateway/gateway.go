@@ -31,6 +31,7 @@ type Gateway struct {
 	reverse *httputil.ReverseProxy
 	start   time.Time
 	beside  chan struct{} // holds one for each stream that is beside the first of its connection
+	files   upstream.Files
 	sparing
 	counts
 
@@ -73,7 +74,9 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	files := openFiles()
-	g.beside = make(chan struct{}, besides(g.cfg.mostConns(files)*len(c.Listen), files))
+	conns := g.cfg.mostConns(files) * len(c.Listen)
+	g.beside = make(chan struct{}, besides(conns, files))
+	g.files.Most, g.files.Spare = int64(conns+cap(g.beside)), g.spare
 	g.reverse = g.proxy()
 	return g, g.Swap(c.Routes)
 }

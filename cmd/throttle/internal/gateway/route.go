@@ -171,7 +171,7 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 			return o.instead, nil
 		}
 	}
-	p, err := upstream.New(to, upstream.Options{Timeout: t.Timeout, TLS: secure, OnState: g.said, OnStarved: g.spare})
+	p, err := upstream.New(to, upstream.Options{Timeout: t.Timeout, TLS: secure, OnState: g.said, Files: &g.files})
 	if err != nil {
 		return nil, flawf(at, "%v", err)
 	}

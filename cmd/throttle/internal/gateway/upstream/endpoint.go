@@ -102,15 +102,16 @@ const maxIdle = 256
 // dial connects to the address, whatever the name.
 func (e *Endpoint) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: e.pool.DialTimeout()}
+	files := e.pool.o.Files
+	files.room(nil)
 	c, err := dialer.DialContext(ctx, network, e.Address)
-	if err != nil && Starved(err) && e.pool.o.OnStarved != nil {
-		e.pool.o.OnStarved()
+	if files.room(err) {
 		c, err = dialer.DialContext(ctx, network, e.Address)
 	}
 	if err != nil {
 		return nil, &Unsent{err}
 	}
-	return c, nil
+	return files.count(c), nil
 }
 
 // dialTLS connects to the address, to speak one of some protocols.

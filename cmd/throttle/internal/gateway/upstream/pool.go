@@ -33,9 +33,8 @@ type Options struct {
 	// is back, with nil; and with an empty address when names cannot be resolved.
 	// If nil, nothing is called.
 	OnState func(address string, err error)
-	// OnStarved is called when a connection could not be opened as files or memory are scarce,
-	// before it is tried once more. If nil, it is not tried again.
-	OnStarved func()
+	// Files bounds the connections, together with those of other Pools. If nil, nothing does.
+	Files *Files
 	// Transport sends the requests, with no connection of the Pool's, as to measure
 	// what else a request costs. If nil, each address has connections of its own.
 	Transport http.RoundTripper

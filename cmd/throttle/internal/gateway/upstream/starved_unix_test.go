@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStarvedSpares: where this process may open no more files, connections that carry no
-// request make room for one that does.
-func TestStarvedSpares(t *testing.T) {
+// TestFiles: where this process may open no more files, or there are as many connections as
+// there may be, those that carry no request make room for one that does.
+func TestFiles(t *testing.T) {
 	var urls []string
 	for range 2 {
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))
 		t.Cleanup(s.Close)
 		urls = append(urls, s.URL)
 	}
-	idle, p := poolOf(t, Options{}, urls[0]), (*Pool)(nil)
-	p = poolOf(t, Options{OnStarved: func() { idle.Spare() }}, urls[1])
+	var idle, p *Pool
+	files := &Files{Most: 3, Spare: func() { idle.Spare(); p.Spare() }}
+	idle, p = poolOf(t, Options{Files: files}, urls[0]), poolOf(t, Options{Files: files}, urls[1])
 	ask := func(p *Pool) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://h/", nil)
@@ -40,8 +41,18 @@ func TestStarvedSpares(t *testing.T) {
 	}
 	ask(idle)
 	unlimited := noMoreFiles(t)
-	defer unlimited()
 	ask(p)
+	unlimited()
+	for _, c := range []struct{ most, want int64 }{{3, 2}, {2, 2}, {1, 1}} {
+		idle.Spare()
+		p.Spare()
+		files.Most = c.most
+		ask(idle)
+		ask(p)
+		if n := files.open.Load(); n != c.want {
+			t.Errorf("%d connections are open of at most %d, want %d", n, c.most, c.want)
+		}
+	}
 }
 
 // noMoreFiles has this process open no file beyond those that are open.
