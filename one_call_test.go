@@ -32,7 +32,7 @@ func TestCallsRefusedForThemselves(t *testing.T) {
 		{0, 0.005, 1, 0, 10 * time.Second, 20},
 		{0, 0.005, 20, 0, time.Second, 20},
 		{0, 0.005, 200, 0, time.Second, 20},
-		{0, 0.05, 20, 0, time.Second, 20},
+		{0, 0.05, 20, 0, 3 * time.Second, 20},
 		{10 * time.Second, 0.0005, 20, 0, 45 * time.Second, 7},
 		{10 * time.Second, 0.005, 20, 0.1, time.Minute, 7},
 	} {
