@@ -126,7 +126,7 @@ func (a *Adaptive) unpaced(s float64) float64 {
 	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // the quota is used up: one request at a time
 		return min(a.last+patience, a.level.kept.free())
 	}
-	return max(a.first.next(a.flying, a.level.lead(a.first.served, a.rtt), a.level.policy, a.rtt), a.room(s))
+	return max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(s))
 }
 
 // room returns the earliest start, before the limit is known, that keeps the requests in flight

@@ -155,7 +155,7 @@ func TestFirstFlightByPolicy(t *testing.T) {
 	}
 }
 
-// TestLead: how many the hints let be in flight, with ten served.
+// TestLead: how many the hints let be in flight.
 func TestLead(t *testing.T) {
 	alone := divided{peers: 1, shown: 900, twice: true}
 	once := divided{peers: 1, shown: 900}
@@ -165,9 +165,8 @@ func TestLead(t *testing.T) {
 		rtt   float64
 		want  float64
 	}{
-		{"a policy alone", level{quota: 6400}, 0.1, 16},
-		{"a policy alone, slow answers", level{quota: 6400}, 2, 10},
-		{"a small policy alone, slow answers", level{quota: 64}, 2, 2},
+		{"a policy alone", level{quota: 640}, 0.1, 10},
+		{"a policy alone, slow answers", level{quota: 640}, 2, 0},
 		{"much remains", level{divided: alone, seenAt: 1, buckets: buckets{most: 1000}}, 0.1, 16},
 		{"slow answers show nobody else", level{divided: alone, seenAt: 1, buckets: buckets{most: 1000}}, 2, 400},
 		{"one round of slow answers", level{divided: once, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
@@ -175,7 +174,7 @@ func TestLead(t *testing.T) {
 		{"half of it is used", level{divided: divided{peers: 1, shown: 400, twice: true}, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
 		{"one was refused", level{divided: alone, seenAt: 1, anyRefused: true}, 2, 0},
 	} {
-		if got := c.level.lead(10, c.rtt); got != c.want {
+		if got := c.level.lead(c.rtt); got != c.want {
 			t.Errorf("%s: %v may be in flight, want %v", c.name, got, c.want)
 		}
 	}

@@ -316,33 +316,31 @@ const (
 	leadOfQuota = 64.0 // or 1/64 of the quota, where no answer says what remains,
 	leadMost    = 16.0 // requests: more would set clients that start together far apart
 	leadWithin  = 1.0  // seconds: only where answers take no longer
-	leadDoubled = 32.0 // as many as were served may be in flight up to 1/32 of the quota
 	leadLeaves  = 0.5  // part of the most that remained, which a client alone does not take at once
 )
 
-// lead returns how many requests the hints let be in flight before the first refusal, with so many
-// served: a part of what remains, or else of the quota, so that clients that start together all
-// have room. Of a small policy it is a smaller part, or the first client would take several times
-// as much as the others, and keep it. Where answers take longer than a second the flight grows as
-// fast by time. There a client alone may take half of what it found, once a request that it sent
-// after the first answer shows nobody else either; where they take less the gain would be small,
-// and a hidden limit might refuse all of them.
-func (l *level) lead(served, rtt float64) float64 {
-	if l.anyRefused {
-		return 0
-	}
-	lead, part := min(served, l.quota/leadDoubled), l.quota/leadOfQuota
+// lead returns how many requests the hints let be in flight before the first refusal: a part of
+// what remains, or else of the quota, so that clients that start together all have room. Of a
+// small policy it is a smaller part, or the first client would take several times as much as the
+// others, and keep it. Where answers take longer than a second the flight grows as fast by time.
+// There a client alone may take half of what it found, once a request that it sent after the first
+// answer shows nobody else either; where they take less the gain would be small, and a hidden limit
+// might refuse all of them.
+func (l *level) lead(rtt float64) float64 {
+	part := l.quota / leadOfQuota
 	if l.seenAt > 0 {
-		lead, part = 0, l.shown/leadOf/max(1, l.peers)
+		part = l.shown / leadOf / max(1, l.peers)
 		if l.quota > 0 && l.capacity() < leadOfQuota {
 			part /= leadOfFew
 		}
 	}
 	switch {
+	case l.anyRefused:
+		return 0
 	case rtt <= leadWithin:
-		return max(lead, min(part, leadMost))
+		return min(part, leadMost)
 	case l.twice && l.alone():
-		return max(lead, l.shown-leadLeaves*l.most)
+		return max(0, l.shown-leadLeaves*l.most)
 	}
-	return lead
+	return 0
 }
