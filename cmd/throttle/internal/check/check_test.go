@@ -228,6 +228,7 @@ rules:
   - {name: all, limits: 9/s}
   - {name: slow, match: {domains: edge, descriptor: [generic_key=slow, remote_address]}, key: address, limits: 5/s}
   - {name: user, match: {descriptor: [{key: user, not: [root, "ad*"]}]}, key: entry:user, limits: 5/s}
+  - {name: each, match: {domains: shop}, key: domain+descriptor, limits: 5/s}
 `)
 	var all strings.Builder
 	for _, c := range []struct {
@@ -251,6 +252,10 @@ rules:
 		{4, []string{"envoy.yaml", "-domain", "edge", "-descriptor", "generic_key=slow,remote_address=203.0.113.7"}},
 		{0, []string{"envoy.yaml", "-domain", "other", "-descriptor", "user=root"}},
 		{0, []string{"envoy.yaml", "-request", "/"}},
+		{4, []string{"envoy.yaml", "-domain", "other", "-descriptor", "user=jane%2C", "-after", "5"}},
+		{4, []string{"envoy.yaml", "-domain", "shop", "-descriptor", "user=jane%2C,plan=free", "-after", "5"}},
+		{4, []string{"envoy.yaml", "-domain", "shop", "-descriptor", "user=" + strings.Repeat("x", 300), "-after", "5"}},   // too long for an override
+		{4, []string{"envoy.yaml", "-domain", "edge", "-descriptor", "generic_key=slow,remote_address=no", "-after", "5"}}, // without the key
 	} {
 		var out, errs string
 		var code int

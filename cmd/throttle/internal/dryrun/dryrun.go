@@ -78,7 +78,7 @@ func Of(ctx context.Context, c *rules.Compiled, known []string, s store.Store, p
 		}
 		report.Rules = append(report.Rules, one)
 	}
-	report.Way = report.way(&a)
+	report.Way = report.way(&a, r)
 	return report, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,7 +16,7 @@ import (
 )
 
 // way is what would make a refused request pass.
-func (r *Report) way(a *rules.Answer) string {
+func (r *Report) way(a *rules.Answer, q rules.Request) string {
 	switch {
 	case r.OK:
 		return ""
@@ -23,21 +25,70 @@ func (r *Report) way(a *rules.Answer) string {
 	case a.Reason == rules.NoKey:
 		return "send every part of the key of rule " + r.Rule + ", or write missing: share or pass into it"
 	}
-	key, wait := "", a.Decision.RetryAfter
-	for _, one := range r.Rules {
-		if one.Name == r.Rule {
-			key = one.Key
-		}
-	}
+	wait := a.Decision.RetryAfter
 	override := "a higher limit in rule " + r.Rule
-	if key != "" {
-		override = fmt.Sprintf("an override for %s in rule %s", key, r.Rule)
+	for _, one := range r.Rules {
+		if key := readable(one.Key, q); one.Name == r.Rule && key != "" {
+			override = fmt.Sprintf("an override for %s in rule %s", key, r.Rule)
+		}
 	}
 	more := override + ", or an entry in allow"
 	if wait == limit.Never {
 		return "no wait helps: " + more
 	}
 	return "wait " + r.waitOf() + "; or " + more
+}
+
+// readable is a key with the values of the request in place of digests, as an override
+// has them; empty if none can be written, as a part is missing or too long.
+func readable(key string, q rules.Request) string {
+	if key == "" {
+		return ""
+	}
+	parts := strings.Split(key, "/")
+	for i, text := range parts {
+		part, value, _ := strings.Cut(text, "=")
+		if strings.HasPrefix(value, "%~") {
+			value = valueOf(part, q)
+		} else if plain, err := url.PathUnescape(value); err == nil {
+			value = plain
+		}
+		if value == "" || len(value) > longestValue {
+			return ""
+		}
+		parts[i] = part + "=" + value
+	}
+	return strings.Join(parts, " and ")
+}
+
+// longestValue is how many bytes of a value an override may have.
+const longestValue = 256
+
+// valueOf is a part of a key as the request has it.
+func valueOf(part string, q rules.Request) (value string) {
+	kind, name, named := strings.Cut(part, ":")
+	switch {
+	case kind == "header" && named:
+		value = q.Header(name)
+		if value == "" && name == "Host" { // net/http has it beside the header
+			value = q.Host
+		}
+	case kind == "entry" && named:
+		for _, e := range slices.Backward(q.Descriptor) {
+			if e.Key == name {
+				value = e.Value
+			}
+		}
+	case part == "descriptor":
+		value = q.DescriptorText()
+	case part == "domain":
+		value = q.Domain
+	case part == "client":
+		value = q.Client
+	case q.Value != nil && !named && part != "path":
+		value, _ = q.Value(part)
+	}
+	return value
 }
 
 // lasting writes a wait, rounded up to a millisecond.
