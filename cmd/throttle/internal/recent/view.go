@@ -25,8 +25,10 @@ type view struct {
 	networks map[netip.Prefix]bool
 	lengths  []int // of the networks, each once
 	literals map[string]bool
-	ipv4     int // bits of an address that make one client
-	ipv6     int
+	// described are the rules for descriptors, in their order, without those that are off.
+	described []string
+	ipv4      int // bits of an address that make one client
+	ipv6      int
 }
 
 const (
@@ -67,6 +69,9 @@ func viewOf(c *rules.Compiled) *view {
 
 // rule adds what a rule looks at.
 func (v *view) rule(r *rules.Rule, fields map[string]bool) {
+	if (len(r.Match.Domains) > 0 || len(r.Match.Descriptor) > 0) && !r.Off {
+		v.described = append(v.described, r.Name)
+	}
 	for name, pattern := range r.Match.Headers {
 		v.names("header:"+name, pattern, fields)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outcome"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -79,6 +80,7 @@ func (r *Decisions) WhatIf(ctx context.Context, now time.Time, before, after *ru
 	w.Requests, w.From, w.To = result.Requests, result.From, result.To
 	w.Before, w.After = result.Sides[0], result.Sides[1]
 	w.warn(was, is)
+	w.warnOfDescriptors(is)
 	return w, nil
 }
 
@@ -181,6 +183,14 @@ func (b *restorer) value(k kept) string {
 		digits[i+1] = 2 + byte(k.hash>>(4*i)&15)
 	}
 	return string(digits[:])
+}
+
+// warnOfDescriptors says first which of the other rules were asked about nothing.
+func (w *WhatIf) warnOfDescriptors(is *view) {
+	if n := len(is.described); n > 0 {
+		w.Warnings = slices.Insert(w.Warnings, 0, fmt.Sprintf("descriptors of Envoy are not kept, so what %s for them would refuse is not known: %s",
+			words.Plural(n, "rule", "rules"), words.First(5, is.described)))
+	}
 }
 
 // warn says what the other rules look at that was hashed.

@@ -210,6 +210,10 @@ func TestWhatIfWarns(t *testing.T) {
 			{`{"deny": "2001:db8::1", "rules": []}`, "2001:db8::1/128 is new"},
 			{`{"deny": "client=a*", "rules": []}`, `"a*" of client is new`},
 			{`{"rules": [{"name": "x", "key": "header:X-New", "limits": "1/s"}]}`, "1500 of the requests"},
+			{
+				`{"rules": [{"name": "e", "match": {"domains": "edge"}, "limits": "1/s"}, {"name": "o", "off": true, "match": {"domains": "edge"}, "limits": "1/s"}]}`,
+				"descriptors of Envoy are not kept, so what 1 rule for them would refuse is not known: e",
+			},
 		} {
 			w, err := r.WhatIf(t.Context(), time.Now(), before, parse(t, x.text), true)
 			if err != nil || len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0], x.want) {

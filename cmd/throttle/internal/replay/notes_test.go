@@ -60,6 +60,19 @@ func TestNothingToPropose(t *testing.T) {
 	}
 }
 
+// Rules for descriptors, which no log has, are named in one note.
+func TestRulesForDescriptors(t *testing.T) {
+	text := perAddress
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		text += "  - {name: for-" + name + ", match: {domains: edge, descriptor: " + name + "}, cost: hits_addend, limits: 1/h}\n"
+	}
+	r := reportOf(t, "-rules", written(t, "r.yaml", text), written(t, "a.log", lines(3, 1, time.Second, "/")))
+	want := "no log has descriptors of Envoy, so 6 rules for them refuse nothing here: for-a, for-b, for-c, for-d, for-e, ..."
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, want) || strings.Contains(notes, "hits_addend") {
+		t.Errorf("notes %q, want %s", r.Notes, want)
+	}
+}
+
 // A source of -fields that no line of JSON has is noted.
 func TestMissingSource(t *testing.T) {
 	log := written(t, "a.json", `{"ts":1795371261,"path":"/"}`+"\n")

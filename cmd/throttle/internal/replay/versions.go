@@ -128,13 +128,22 @@ func scaled(n int64, x float64) int64 {
 
 // leftOut notes what of the rules a log cannot tell.
 func (w *work) leftOut(name string, s rules.Set) {
+	var described []string
 	for _, r := range s.Rules {
+		if (len(r.Match.Domains) > 0 || len(r.Match.Descriptor) > 0) && !r.Off {
+			described = append(described, r.Name)
+			continue
+		}
 		if r.InFlight > 0 || r.Shadow.InFlight > 0 {
 			w.notes = append(w.notes, fmt.Sprintf("%s: rule %s: requests in flight are not replayed", name, r.Name))
 		}
 		if r.Cost.Name != "" && !w.has(accesslog.Cost, r.Cost.Name) {
 			w.notes = append(w.notes, fmt.Sprintf("%s: rule %s: each request costs 1, as -fields names no cost:%s", name, r.Name, r.Cost.Name))
 		}
+	}
+	if n := len(described); n > 0 {
+		w.notes = append(w.notes, fmt.Sprintf("%s: no log has descriptors of Envoy, so %s for them refuse nothing here: %s",
+			name, words.Plural(n, "rule", "rules"), words.First(5, described)))
 	}
 	if len(s.Rules) == 0 {
 		w.notes = append(w.notes, name+": no rules; nothing is limited")

@@ -164,6 +164,14 @@ func Plural(n int, one, many string) string {
 	return Whole(int64(n)) + " " + many
 }
 
+// First joins the first few items, and says if there are more: a, b, ...
+func First(most int, items []string) string {
+	if len(items) <= most {
+		return Enumerate(items)
+	}
+	return strings.Join(items[:most], ", ") + ", ..."
+}
+
 // Enumerate joins items: a, b and c.
 func Enumerate(items []string) string {
 	if len(items) < 2 {
