@@ -61,7 +61,10 @@ func (c *charged) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (
 	case len(c.asks) == 0: // if there are only shadow rules, the first stands here
 		c.asks, c.decisions = append(c.few.asks[:0], a...), append(c.few.decisions[:0], d...)
 	case ok:
-		c.shadows = append(c.shadows, a...)
+		for i, ask := range a {
+			ask.N = d[i].N
+			c.shadows = append(c.shadows, ask)
+		}
 	}
 	return ok, err
 }

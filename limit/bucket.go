@@ -49,8 +49,13 @@ func takeBucket(s State, now int64, a *Ask, d *Decision) State {
 			owed, part := debt.events(b.period, b.count)
 			d.N = comesBack(d.N, later(owed, min(part, 1)))
 		}
-		debt = b.charge(debt, d.N)
+		before := debt
+		debt = b.charge(before, d.N)
 		s = b.state(now, debt)
+		if a.Debt && d.N > 0 {
+			n, _ := debt.minus(before, b.count).events(b.period, b.count)
+			d.N = min(d.N, n) // the rest is forgiven
+		}
 	}
 	d.Remaining = b.left(debt)
 	d.ResetAfter = debt.duration()

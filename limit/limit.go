@@ -164,7 +164,8 @@ type Decision struct {
 	// OK reports whether the ask may pass.
 	OK bool
 	// N is the number of events charged: the N of the Ask, a part of it where
-	// Min allows, zero where refused. Below zero, it is the refund: at most that
+	// Min allows or some of a Debt is forgiven (whole events of a TokenBucket),
+	// zero where refused. Below zero, it is the refund: at most that
 	// of the Ask, and no more than was used or owed, where part of an event
 	// counts as one.
 	N int64
@@ -238,6 +239,10 @@ func takeNothing(a *Ask, d *Decision) {
 // comesBack returns the N of a Decision that gives back -n of what is used, n
 // being below zero.
 func comesBack(n, used int64) int64 { return max(n, -max(used, 0)) }
+
+// charged returns the N of a Decision that charges n where used of count are used: what
+// would be owed beyond one more count is forgiven.
+func charged(n, used, count int64) int64 { return min(n, max(double(count)-used, 0)) }
 
 // TakeAll decides several asks as one, all or nothing: if every a[i] passes, all
 // are charged, s[i] becomes the new state of a[i] and ok is true. Otherwise

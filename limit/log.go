@@ -74,10 +74,10 @@ func (l *Log) take(now int64, a *Ask, d *Decision) {
 		last := l.search(func(e *logEntry) bool { return e.upto-leave >= 0 })
 		d.RetryAfter = l.until(last, now, period)
 	case d.N > 0:
-		charge := min(d.N, max(double(count)-used, 0)) // more is forgiven
+		d.N = charged(d.N, used, count)
 		l.drop(gone)
-		l.add(t, charge)
-		used += charge
+		l.add(t, d.N)
+		used += d.N
 	case d.N < 0:
 		d.N = comesBack(d.N, used)
 		used -= l.giveBack(gone, -d.N)

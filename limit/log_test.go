@@ -44,8 +44,8 @@ func TestLog(t *testing.T) {
 	of( // what is owed is paid as it leaves the window, and bounded
 		3, s,
 		row{0, debt(2), want{true, 2, 1, 0, s}},
-		row{ms, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, s}},
-		row{ms, debt(1), want{true, 1, 0, 0, s}},
+		row{ms, debt(math.MaxInt64), want{true, 4, 0, 0, s}},
+		row{ms, debt(1), want{true, 0, 0, 0, s}},
 		row{ms, n(0), want{false, 0, 0, s, s}},
 		row{s, n(0), want{false, 0, 0, ms, ms}},
 		row{s + ms, n(3), want{true, 3, 0, 0, s}},
@@ -257,7 +257,7 @@ func (l *naiveLog) take(now, count, period, n, low int64, owe bool) (granted int
 	charged := min(granted, max(2*count-used, 0))
 	l.events = slices.DeleteFunc(l.events, func(e event) bool { return e.at+period <= t })
 	l.events = append(l.events, event{t, charged})
-	return granted, true, max(count-used-charged, 0)
+	return charged, true, max(count-used-charged, 0)
 }
 
 // FuzzLog plays a script, forth and back in time, to a Log and to the naive

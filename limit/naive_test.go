@@ -81,6 +81,9 @@ func (p *player) play(script []byte) {
 				a.N = int64(b % 4)
 			}
 			a.Min, a.Debt = int64(b/8%4), b >= 172
+			if a.Debt {
+				a.N *= 3
+			}
 			p.ask(a)
 		}
 		latest = max(latest, p.now)
@@ -97,11 +100,16 @@ func (p *player) ask(a Ask) {
 		p.Fatalf("%v, step %d: %d left at %d: Take(%+v) = %+v: %s", p.limit, p.steps, before, p.now, a, d, what)
 	}
 	n, ok := naiveGrant(a, before)
-	if n < 0 {
+	charged := n
+	switch {
+	case n < 0:
 		n = max(n, -p.naive.used(p.now))
+		charged = n
+	case a.Debt:
+		charged = min(n, max(before+p.limit.Max(), 0)) // at most as much again is owed
 	}
-	if d.N != n || d.OK != ok {
-		fail("want " + big.NewInt(n).String() + " granted")
+	if d.N != charged || d.OK != ok {
+		fail("want " + big.NewInt(charged).String() + " granted")
 	}
 	if n != 0 || a.N < 0 { // a refund of nothing forgets what is over, too
 		p.naive.take(p.now, n)

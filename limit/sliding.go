@@ -63,7 +63,7 @@ func takeSliding(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = w.wait(now, w.count-a.least())
 	case d.N != 0:
-		d.N = comesBack(d.N, later(w.cur, w.prev))
+		d.N = charged(comesBack(d.N, later(w.cur, w.prev)), used, w.count)
 		w.charge(d.N)
 		s = w.state()
 	}

@@ -21,14 +21,14 @@ func TestTakeSlidingWindow(t *testing.T) {
 		{15 * s, n(-1), want{true, -1, 4, 0, 15 * s}},
 		{15 * s, n(-6), want{true, -6, 8, 0, 5 * s}}, // 2 of this window, 4 of the one before
 		{15 * s, n(-9), want{true, -4, 10, 0, 0}},
-		{15 * s, debt(25), want{true, 25, 0, 0, 15 * s}},
+		{15 * s, debt(25), want{true, 20, 0, 0, 15 * s}},
 		{15 * s, n(0), want{false, 0, 0, 9*s + 750*ms, 15 * s}}, // at most 10 are owed: 20 × left/10 s <= 10.5
 		{24*s + 750*ms, n(0), want{true, 0, 0, 0, 5*s + 250*ms}},
-		{24*s + 750*ms, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, 15*s + 250*ms}},
+		{24*s + 750*ms, debt(math.MaxInt64), want{true, 10, 0, 0, 15*s + 250*ms}},
 		{100 * s, part(1, 50), want{true, 10, 0, 0, 20 * s}},
 		{115 * s, part(1, 50), want{true, 5, 0, 0, 15 * s}},
 		{200 * s, n(10), want{true, 10, 0, 0, 20 * s}},
-		{210 * s, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, 20 * s}}, // 10 of this window, 10 of the one before
+		{210 * s, debt(math.MaxInt64), want{true, 10, 0, 0, 20 * s}}, // 10 of this window, 10 of the one before
 		{210 * s, n(0), want{false, 0, 0, 9*s + 500*ms, 20 * s}},
 		{220 * s, n(0), want{true, 0, 0, 0, 10 * s}},
 	})
@@ -52,7 +52,7 @@ func TestSlidingWindowHuge(t *testing.T) {
 		{0, n(1), want{false, 0, 0, time.Minute + us, 2 * time.Minute}},
 		{time.Minute + us, n(1), want{true, 1, 153722867280, 0, 2*time.Minute - us}},
 		{90 * time.Second, n(0), want{true, 0, math.MaxInt64 / 2, 0, 90 * time.Second}},
-		{90 * time.Second, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, 90 * time.Second}},
+		{90 * time.Second, debt(math.MaxInt64), want{true, math.MaxInt64 / 2, 0, 0, 90 * time.Second}},
 	})
 }
 

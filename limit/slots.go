@@ -74,9 +74,9 @@ func (s *Slots) take(now int64, a *Ask, d *Decision) {
 	case !d.OK: // it passes when used + least <= count
 		d.RetryAfter = until(s.gone(s.freed(slot, used-(count-a.least()))), now)
 	case d.N > 0:
-		charge := min(d.N, max(double(count)-used, 0)) // more is forgiven
-		s.add(slot, charge)
-		used += charge
+		d.N = charged(d.N, used, count)
+		s.add(slot, d.N)
+		used += d.N
 	case d.N < 0:
 		back := s.giveBack(s.oldest(slot), -max(d.N, -math.MaxInt64))
 		d.N = -back

@@ -23,11 +23,11 @@ func TestSlots(t *testing.T) {
 		{12 * s, part(1, 3), want{true, 1, 0, 0, 12 * s}},
 		{15 * s, n(-2), want{true, -2, 2, 0, s}}, // the newest first
 		{15 * s, n(-2), want{true, -1, 3, 0, 0}},
-		{time.Hour, debt(9), want{true, 9, 0, 0, 12 * s}},
+		{time.Hour, debt(9), want{true, 6, 0, 0, 12 * s}},
 		{time.Hour, n(0), want{false, 0, 0, 12 * s, 12 * s}},
 		{time.Hour, n(-4), want{true, -4, 1, 0, 12 * s}}, // at most 3 were owed
 		{2 * time.Hour, n(math.MinInt64), want{true, 0, 3, 0, 0}},
-		{2 * time.Hour, debt(math.MaxInt64), want{true, math.MaxInt64, 0, 0, 12 * s}},
+		{2 * time.Hour, debt(math.MaxInt64), want{true, 6, 0, 0, 12 * s}},
 	} {
 		r.ask.Limit = l
 		d := slots.Take(t0.Add(r.at), r.ask)

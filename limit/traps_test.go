@@ -138,6 +138,24 @@ func TestTrapAboveTheBurstWaitsInVain(t *testing.T) {
 	})
 }
 
+// What a charge into debt forgives was not charged: a refund of what was leaves the key
+// as it was before, to a part of an event.
+func TestTrapRefundOfForgivenDebtMints(t *testing.T) {
+	for _, n := range []int64{1, 5, 6, 1000, math.MaxInt64} {
+		eachKind(t, 10, time.Second, func(t *testing.T, k *keeper) {
+			k.take(t0, Ask{N: 15, Debt: true})
+			charged := k.take(t0, Ask{N: n, Debt: true})
+			if !charged.OK || charged.N != min(n, 5) {
+				t.Errorf("%d where 5 owe 5 more at most: %+v", n, charged)
+			}
+			k.take(t0, Ask{N: -charged.N})
+			if d := k.take(t0, Ask{N: -5}); k.take(t0, Ask{}).Remaining != 0 || d.N != -5 {
+				t.Errorf("%d were charged and refunded: of 5 that were owed before, %+v are refunded", n, d)
+			}
+		})
+	}
+}
+
 // A negative amount mints in golang.org/x/time/rate and x/sync (golang/go#80183);
 // giving back more than was taken must not.
 func TestTrapNegativeAmountMints(t *testing.T) {

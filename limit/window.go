@@ -24,8 +24,9 @@ func takeWindow(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = until(end, now)
 	case d.N != 0:
-		d.N = comesBack(d.N, used)
-		used = plus(used, d.N)
+		n := comesBack(d.N, used)
+		d.N = charged(n, used, count)
+		used = plus(used, n)
 		s = windowState(end, used)
 	}
 	d.Remaining = max(count-used, 0)

@@ -54,7 +54,7 @@ func (d decision) status(refunded bool) *rlspb.RateLimitResponse_DescriptorStatu
 	if i := d.Binding; i >= 0 {
 		l := d.Decisions[i]
 		left := l.Remaining
-		if refunded && d.OK {
+		if refunded && d.OK && (left > 0 || !d.Asks[i].Debt) { // how much was owed is not told
 			left += min(max(l.N, 0), math.MaxInt64-max(left, 0))
 		}
 		out.CurrentLimit, out.LimitRemaining = limitOf(d.LimitName(i), d.Asks[i].Limit), small(left)

@@ -88,6 +88,29 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
+// TestRefundOfDebt: a charge into debt of more than can be owed is refunded as far as it
+// was charged, so that what was owed before is still owed.
+func TestRefundOfDebt(t *testing.T) {
+	s := serviceOf(t, `{"rules": [{"name": "bytes", "match": {"descriptor": "bytes"}, "debt": true, "limits": "100/h"},
+		{"name": "tried", "match": {"descriptor": "bytes"}, "shadow": true, "debt": true, "limits": "100/h"},
+		{"name": "none", "match": {"descriptor": "none"}, "limits": "0/s"}]}`)
+	kept := new(memory.Store)
+	s.Control.Store = kept
+	ask(t, s, about(hits(150, descriptor("bytes=x"))))
+	for _, n := range []uint64{1000, 60, 50, 1} {
+		out := ask(t, s, about(hits(n, descriptor("bytes=x")), descriptor("none=x")))
+		if codesOf(out) != "x:ox" || out.GetStatuses()[0].GetLimitRemaining() != 0 {
+			t.Errorf("%d into debt, and one over: %v, want that nothing is left", n, out)
+		}
+		if out = ask(t, s, about(hits(0, descriptor("bytes=x")))); codesOf(out) != "x:x" {
+			t.Errorf("of 150, after %d were charged and refunded: %v, want 50 owed", n, out)
+		}
+		if d, err := store.Take(t.Context(), kept, "tried/0", limit.Limit{Count: 100, Period: time.Hour}, 0); err != nil || d.OK {
+			t.Errorf("of the shadow rule, after %d were charged and refunded: %+v, %v, want 50 owed", n, d, err)
+		}
+	}
+}
+
 // TestLooksBehind: behind a refusal nothing is charged, not even for a moment, and what
 // would not fit is told.
 func TestLooksBehind(t *testing.T) {
