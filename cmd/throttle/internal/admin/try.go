@@ -17,7 +17,8 @@ type trial struct {
 	Address string            `json:"address"`
 	Client  string            `json:"client"`
 	Header  map[string]string `json:"header"`
-	// Domain and Descriptor (KEY=VALUE,KEY=VALUE) describe a descriptor of Envoy.
+	// Domain and Descriptor (KEY=VALUE,KEY=VALUE) describe a descriptor of Envoy, in place
+	// of the fields before.
 	Domain     string `json:"domain"`
 	Descriptor string `json:"descriptor"`
 	// Values and Costs are what the program knows of it, by name.
@@ -61,6 +62,32 @@ func (s *server) try(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (t *trial) request() (q rules.Request, err error) {
+	if t.Domain != "" || t.Descriptor != "" {
+		q, err = t.described()
+	} else {
+		q, err = t.plain()
+	}
+	q.Value = func(name string) (string, bool) { v, ok := t.Values[name]; return v, ok }
+	q.Cost = func(name string) int64 {
+		if n, ok := t.Costs[name]; ok {
+			return n
+		}
+		return 1
+	}
+	return q, err
+}
+
+// described returns a descriptor as the service for Envoy sees it.
+func (t *trial) described() (q rules.Request, err error) {
+	q.Domain = t.Domain
+	if q.Descriptor, err = rules.ParseDescriptor(t.Descriptor); err != nil {
+		return q, failf(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "rules: "))
+	}
+	q.Address = q.EntryAddress()
+	return q, nil
+}
+
+func (t *trial) plain() (q rules.Request, err error) {
 	q = rules.Request{Method: t.Method, Host: t.Host, Path: t.Path, Client: t.Client}
 	if q.Method == "" {
 		q.Method = http.MethodGet
@@ -75,10 +102,6 @@ func (t *trial) request() (q rules.Request, err error) {
 	if q.Path[0] != '/' || strings.Contains(q.Path, "?") {
 		return q, failf(http.StatusBadRequest, "path %.64q: must begin with / and have no query, as /x", q.Path)
 	}
-	q.Domain = t.Domain
-	if q.Descriptor, err = rules.ParseDescriptor(t.Descriptor); err != nil {
-		return q, failf(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "rules: "))
-	}
 	if t.Address != "" {
 		if q.Address, err = netip.ParseAddr(t.Address); err != nil {
 			return q, failf(http.StatusBadRequest, "address %.64q: must be an address, as 192.0.2.1", t.Address)
@@ -89,12 +112,5 @@ func (t *trial) request() (q rules.Request, err error) {
 		header.Set(name, value)
 	}
 	q.Header = header.Get
-	q.Value = func(name string) (string, bool) { v, ok := t.Values[name]; return v, ok }
-	q.Cost = func(name string) int64 {
-		if n, ok := t.Costs[name]; ok {
-			return n
-		}
-		return 1
-	}
 	return q, nil
 }

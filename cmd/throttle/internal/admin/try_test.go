@@ -77,6 +77,7 @@ func TestDiffNeedsFrom(t *testing.T) {
 // TestTryDescriptor: a descriptor is explained by the rules for descriptors.
 func TestTryDescriptor(t *testing.T) {
 	r := start(t, newWorld(t, manyKinds, "customer").config())
+	lists := start(t, newWorld(t, `{"deny": ["203.0.113.0/24"], "allow": ["client=friend"], "rules": []}`).config())
 	for _, x := range []struct{ body, rule, why string }{
 		{`{"domain": "edge", "descriptor": "user=jane,path=/u/1"}`, "user", ""},
 		{`{"domain": "edge", "descriptor": "user=jane"}`, "", "the descriptor is not user, path=/u*"},
@@ -89,6 +90,16 @@ func TestTryDescriptor(t *testing.T) {
 		i := slices.IndexFunc(got.Rules, func(one dryrun.Rule) bool { return one.Name == "user" })
 		if got.Rule != x.rule || i < 0 || got.Rules[i].Why != x.why {
 			t.Errorf("%s: rule %q, %+v; want %q, %q", x.body, got.Rule, got.Rules, x.rule, x.why)
+		}
+	}
+	for _, body := range []string{ // its address is in an entry, and it has nothing that requests have
+		`{"domain": "edge", "descriptor": "remote_address=203.0.113.9", "address": "192.0.2.1"}`,
+		`{"domain": "edge", "descriptor": "masked_remote_address=203.0.113.0/24", "client": "friend"}`,
+	} {
+		var got dryrun.Report
+		a := lists.send("POST", "/api/v1/try", body, "Authorization", "Bearer "+readSecret)
+		if decode(t, a.body, &got); got.OK || got.Entry != "203.0.113.0/24" || got.Way != "take 203.0.113.0/24 out of deny" {
+			t.Errorf("%s: %+v, want that 203.0.113.0/24 is in deny", body, got)
 		}
 	}
 	if a := r.send("POST", "/api/v1/try", `{"descriptor": "=x"}`, "Authorization", "Bearer "+readSecret); a.status != 400 || !strings.Contains(a.body, "an entry without a key") {

@@ -151,6 +151,8 @@ func optionsOf(args []string) (*options, error) {
 		return nil, usage.Error("check: -store takes no URL: it looks at the store that the file names")
 	case o.request.text != "" && o.request.described():
 		return nil, usage.Error("check: -request and -descriptor: write one of them")
+	case o.request.misplaced() != "":
+		return nil, usage.Error("check: " + o.request.misplaced())
 	case !o.request.given() && given != "" && given != "value" && given != "cost":
 		return nil, usage.Errorf("check: -%s is for a request; write -request 'GET /x'", given)
 	case o.after < 0 || o.after > mostAfter:

@@ -207,6 +207,9 @@ func TestCheck(t *testing.T) {
 		{"rules.yaml -request /x -H Name", 2, "throttle: check: invalid value \"Name\" for flag -H: must be 'Name: value'"},
 		{"rules.yaml -descriptor =x", 2, "throttle: check: -descriptor \"=x\": an entry without a key; write KEY=VALUE,KEY=VALUE\n"},
 		{"rules.yaml -domain x -request /x", 2, "throttle: check: -request and -descriptor: write one of them\n"},
+		{"rules.yaml -domain x -address 192.0.2.1", 2, "throttle: check: -address is for -request; the address of a descriptor is an entry: -descriptor remote_address=192.0.2.1\n"},
+		{"rules.yaml -descriptor a=b -client jane", 2, "throttle: check: -client is for -request: a descriptor has no client\n"},
+		{"rules.yaml -descriptor a=b -H X-A:b", 2, "throttle: check: -H is for -request: a descriptor has no header\n"},
 		{"a.yaml -request /x", 2, "throttle: check: -request: the files name no file of rules\n"},
 	} {
 		out, errs, code := play(t, dir, strings.Fields(c.args)...)

@@ -30,6 +30,20 @@ func (q *request) described() bool { return q.domain != "" || q.descriptor != ""
 // given reports whether there is one.
 func (q *request) given() bool { return q.text != "" || q.described() }
 
+// misplaced says which flag is not for a descriptor, or "".
+func (q *request) misplaced() string {
+	switch {
+	case !q.described():
+	case q.address != "":
+		return "-address is for -request; the address of a descriptor is an entry: -descriptor remote_address=" + q.address
+	case q.client != "":
+		return "-client is for -request: a descriptor has no client"
+	case len(q.header) > 0:
+		return "-H is for -request: a descriptor has no header"
+	}
+	return ""
+}
+
 // descriptorOf returns a descriptor as the service for Envoy sees it.
 func (q *request) descriptorOf() (r rules.Request, err error) {
 	r = rules.Request{Domain: q.domain, Value: q.value, Cost: q.cost}
