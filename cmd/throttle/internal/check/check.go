@@ -176,7 +176,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 	if len(all) == 1 && isRules(all[0].Data) {
 		f.rulesOf = all[0].Name
 		if f.rules, err = compile(all[0].Name, all[0].Data, o.request.known()); err == nil {
-			f.warnings = f.odd()
+			f.warnings = slices.Concat(f.odd(), f.keyless())
 		}
 		return f, err
 	}
@@ -197,7 +197,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = slices.Concat(f.warnings, f.odd(), f.never(), f.roleless(), f.apart())
+			f.warnings = slices.Concat(f.warnings, f.odd(), f.keyless(), f.never(), f.roleless(), f.apart())
 		}
 		return f, err
 	}

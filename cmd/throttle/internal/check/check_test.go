@@ -98,6 +98,24 @@ func TestRulesForPathsThatHardlyAre(t *testing.T) {
 	}
 }
 
+// Keys by what no descriptor has for which a rule is are warned of.
+func TestRulesForDescriptorsWithoutTheirKey(t *testing.T) {
+	dir := folder(t, "serve.yaml", "version: 1\nenvoy: {listen: 127.0.0.1:8081}\nrules: {file: rules.yaml}\n", "rules.yaml", `rules:
+  - {name: a, match: {domains: edge, descriptor: [user, path=/x]}, key: entry:usr+entry:path, limits: 5/s}
+  - {name: b, match: {descriptor: user}, key: address+domain+descriptor, limits: 5/s}
+  - {name: c, match: {descriptor: [user, masked_remote_address]}, key: address+entry:user, limits: 5/s}
+  - {name: d, match: {domains: edge}, key: address+entry:usr, limits: 5/s}
+  - {name: e, off: true, match: {descriptor: user}, key: address, limits: 5/s}
+`)
+	want := "warning: rules.yaml: rule a: key entry:usr: it is missing in each descriptor, as the match is for those of user and path alone\n" +
+		"warning: rules.yaml: rule b: key address: it is missing in each descriptor, as the match is for those of user alone\n"
+	for _, name := range []string{"rules.yaml", "serve.yaml"} {
+		if out, errs, code := play(t, dir, name); code != 0 || errs != want {
+			t.Errorf("%s: code %d, %s%s, want\n%s", name, code, out, errs, want)
+		}
+	}
+}
+
 // Limits by address behind a Unix socket alone, which are one for everybody, are warned of.
 func TestRulesForAddressesBehindUnixSockets(t *testing.T) {
 	gateway := "version: 1\nrules: {file: rules.yaml}\ngateway: {listen: ['unix:a.sock'%s], routes: {to: 'http://127.0.0.1:3000'}}\n"

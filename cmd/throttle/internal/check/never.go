@@ -77,6 +77,29 @@ func (f *found) roleless() (all []string) {
 	return all[:min(len(all), 10)]
 }
 
+// keyless warns of parts of keys that no descriptor has for which a rule is, as its match
+// has all entries: all of them share one key.
+func (f *found) keyless() (all []string) {
+	for _, r := range f.rules.Set().Rules {
+		if r.Off || len(r.Match.Descriptor) == 0 {
+			continue
+		}
+		has := map[string]bool{}
+		var entries []string
+		for _, p := range r.Match.Descriptor {
+			has["entry:"+p.Key], entries = true, append(entries, words.Quote(p.Key))
+		}
+		has["address"] = has["entry:remote_address"] || has["entry:masked_remote_address"]
+		for _, part := range r.Key {
+			if (part == "address" || strings.HasPrefix(part, "entry:")) && !has[part] {
+				all = append(all, fmt.Sprintf("%s: rule %s: key %s: it is missing in each descriptor, as the match is for those of %s alone",
+					f.rulesOf, r.Name, words.Quote(part), words.First(5, entries)))
+			}
+		}
+	}
+	return all[:min(len(all), 10)]
+}
+
 // encoded is what a pattern has that was written as paths stand in a request line.
 var encoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
