@@ -36,8 +36,8 @@ Flags:
   -json    JSON in place of YAML
 
 Examples:
-  throttle import envoy config/*.yaml > rules.yaml
-  throttle import envoy -o rules.yaml config/edge.yaml
+  throttle import envoy -o rules.yaml config/*.yaml
+  throttle import envoy config/edge.yaml
 `
 
 // Bounds of one import.
