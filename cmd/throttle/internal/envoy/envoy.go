@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"runtime"
@@ -60,6 +61,7 @@ type Role struct {
 	cfg      Config
 	health   *health.Server
 	said     atomic.Int64  // when a refused request was logged last, in nanoseconds
+	refused  atomic.Int64  // and when a refused connection was
 	active   atomic.Int64  // calls in flight
 	draining chan struct{} // closed when streams are to end
 }
@@ -128,9 +130,9 @@ func (r *Role) server() *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	}
 	if f := r.cfg.Files; f != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
+		options = append(options, grpc.Creds(&secure{credentials.NewTLS(&tls.Config{
 			MinVersion: tls.VersionTLS12, GetConfigForClient: f.Config, ClientAuth: f.Auth(),
-		})))
+		}), r}))
 	}
 	return grpc.NewServer(options...)
 }
@@ -147,7 +149,7 @@ func (r *Role) guard(ctx context.Context, in any, info *grpc.UnaryServerInfo, ha
 		}
 	}()
 	out, err = handler(ctx, in)
-	if status.Code(err) == codes.InvalidArgument && r.may(time.Now()) {
+	if status.Code(err) == codes.InvalidArgument && may(&r.said, time.Now()) {
 		r.cfg.Log.Warn("a request of Envoy cannot be decided", "err", err)
 	}
 	return out, err
@@ -177,10 +179,31 @@ type watching struct {
 
 func (w *watching) Context() context.Context { return w.ctx }
 
-// may reports whether to log: once a minute.
-func (r *Role) may(now time.Time) bool {
-	last := r.said.Load()
-	return now.UnixNano()-last >= int64(time.Minute) && r.said.CompareAndSwap(last, now.UnixNano())
+// may reports whether to log what was said last at a time: once a minute.
+func may(said *atomic.Int64, now time.Time) bool {
+	last := said.Load()
+	return now.UnixNano()-last >= int64(time.Minute) && said.CompareAndSwap(last, now.UnixNano())
+}
+
+// secure logs why callers are refused: to Envoy without a certificate the service is
+// only down, and it fails open. A probe that connects and says nothing is none.
+type secure struct {
+	credentials.TransportCredentials
+	of *Role
+}
+
+// ServerHandshake begins TLS.
+func (s *secure) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := s.TransportCredentials.ServerHandshake(c)
+	if err != nil && !errors.Is(err, io.EOF) && may(&s.of.refused, time.Now()) {
+		s.of.cfg.Log.Warn("a connection is refused", "listener", "envoy", "from", c.RemoteAddr().String(), "err", err)
+	}
+	return conn, info, err
+}
+
+// Clone returns a copy.
+func (s *secure) Clone() credentials.TransportCredentials {
+	return &secure{s.TransportCredentials.Clone(), s.of}
 }
 
 // bounded bounds the connections of a socket: further ones wait.

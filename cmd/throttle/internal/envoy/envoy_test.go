@@ -32,6 +32,7 @@ import (
 type serving struct {
 	rlspb.RateLimitServiceClient
 	healthpb.HealthClient
+	addr string
 	log  *bytes.Buffer
 	stop func()
 	done chan error
@@ -43,7 +44,7 @@ func serve(t *testing.T, c Config, as credentials.TransportCredentials) *serving
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &serving{log: new(bytes.Buffer), done: make(chan error, 1)}
+	s := &serving{addr: l.Addr().String(), log: new(bytes.Buffer), done: make(chan error, 1)}
 	c.Listener, c.Log = l, slog.New(slog.NewTextHandler(s.log, nil))
 	if c.Control == nil {
 		c.Control = &admit.Control{Limit: limit.Limit{Count: 2, Period: time.Hour}}
@@ -165,7 +166,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestTLS: where there are authorities, callers must show a certificate.
+// TestTLS: where there are authorities, callers must show a certificate; once a minute the
+// log says why one was refused.
 func TestTLS(t *testing.T) {
 	now, dir := time.Now(), t.TempDir()
 	cert, key := clitest.Certificate(t, now.Add(-time.Hour), now.Add(time.Hour))
@@ -183,20 +185,29 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
-		as   credentials.TransportCredentials
-		want string
+		as        credentials.TransportCredentials
+		want, log string
 	}{
-		{insecure.NewCredentials(), "Unavailable"},
-		{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), "Unavailable"},
-		{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}), "OK"},
+		{insecure.NewCredentials(), "Unavailable", "first record does not look like a TLS handshake"},
+		{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), "Unavailable", "client didn't provide a certificate"},
+		{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}), "OK", ""},
 	} {
 		s := serve(t, Config{Files: files, Timeout: time.Second}, x.as)
+		probe, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe.Close()
 		if got := s.ask(t); got != x.want {
 			t.Errorf("as %v: %s, want %s", x.as.Info(), got, x.want)
 		}
+		_ = s.ask(t) // which is logged no more
 		s.stop()
 		if err := <-s.done; err != nil {
 			t.Error(err)
+		}
+		if log := s.log.String(); !strings.Contains(log, x.log) || strings.Count(log, "a connection is refused") != min(len(x.log), 1) {
+			t.Errorf("as %v: log %q, want once: %s", x.as.Info(), log, x.log)
 		}
 	}
 }
