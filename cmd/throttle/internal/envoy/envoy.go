@@ -11,6 +11,7 @@ import (
 	"net"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,7 @@ func (r *Role) Serve(ctx context.Context) error {
 		r.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(bound(r.cfg.Listener, maxConns)) }()
+	go func() { ended <- server.Serve(r.listener()) }()
 	select {
 	case err := <-ended:
 		return exit.Failf("envoy: %v", err)
@@ -101,6 +102,33 @@ func (r *Role) Serve(ctx context.Context) error {
 	case <-delay.C:
 	}
 	return r.drain(server, ended)
+}
+
+// listener is the socket with its bounds.
+func (r *Role) listener() net.Listener {
+	l := bound(r.cfg.Listener, maxConns)
+	if r.cfg.Files == nil {
+		l.look = r.look
+	}
+	return l
+}
+
+// look logs what a caller speaks in place of gRPC, from the first bytes of its
+// connection: to such an Envoy the service is only down.
+func (r *Role) look(from net.Addr, b []byte) {
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	what := "it speaks HTTP/1.1, not gRPC; write http2_protocol_options into the cluster of Envoy"
+	switch n := min(len(b), len(preface)); {
+	case string(b[:n]) == preface[:n]:
+		return
+	case b[0] == 0x16: // a handshake
+		what = "it speaks TLS, and the listener has none"
+	case !strings.Contains(string(b), " /"): // of a method and a path
+		what = "it does not speak gRPC"
+	}
+	if may(&r.refused, time.Now()) {
+		r.cfg.Log.Warn("a connection is refused", "listener", "envoy", "from", from.String(), "err", what)
+	}
 }
 
 // drain waits for the calls in flight, and cuts the rest.
@@ -212,9 +240,10 @@ type bounded struct {
 	room  chan struct{}
 	ended chan struct{}
 	once  atomic.Bool
+	look  func(from net.Addr, first []byte) // at the first bytes of a connection; may be nil
 }
 
-func bound(l net.Listener, most int) net.Listener {
+func bound(l net.Listener, most int) *bounded {
 	return &bounded{Listener: l, room: make(chan struct{}, most), ended: make(chan struct{})}
 }
 
@@ -230,7 +259,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		<-b.room
 		return nil, err
 	}
-	return &conn{Conn: c, of: b}, nil
+	return &conn{Conn: c, of: b, look: b.look}, nil
 }
 
 // Close closes the socket; Accept that waits for room ends.
@@ -250,7 +279,18 @@ func (b *bounded) Close() error {
 type conn struct {
 	net.Conn
 	of     *bounded
+	look   func(from net.Addr, first []byte) // nil: no more
 	closed atomic.Bool
+}
+
+// Read reads, as only one goroutine does at a time.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.look != nil && n > 0 {
+		c.look(c.RemoteAddr(), b[:n])
+		c.look = nil
+	}
+	return n, err
 }
 
 // Close closes the connection.

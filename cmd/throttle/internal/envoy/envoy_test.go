@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -208,6 +209,40 @@ func TestTLS(t *testing.T) {
 		}
 		if log := s.log.String(); !strings.Contains(log, x.log) || strings.Count(log, "a connection is refused") != min(len(x.log), 1) {
 			t.Errorf("as %v: log %q, want once: %s", x.as.Info(), log, x.log)
+		}
+	}
+}
+
+// TestNoGRPC: the log says once a minute what a caller speaks that cannot be answered, as
+// an Envoy whose cluster lacks http2_protocol_options; gRPC is none of it.
+func TestNoGRPC(t *testing.T) {
+	for _, x := range []struct{ first, want string }{
+		{"POST /envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit HTTP/1.1\r\n\r\n", "HTTP/1.1, not gRPC; write http2_protocol_options"},
+		{"\x16\x03\x01\x00\x05hello of TLS, which is longer", "it speaks TLS, and the listener has none"},
+		{"\x00 something else, which is long enough", "it does not speak gRPC"},
+		{"", ""},
+	} {
+		s := serve(t, Config{Timeout: time.Second}, insecure.NewCredentials())
+		for range 2 {
+			c, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.first != "" {
+				_, _ = c.Write([]byte(x.first))
+				_, _ = io.Copy(io.Discard, c) // until it is refused
+			}
+			c.Close()
+		}
+		if got := s.ask(t); got != "OK" {
+			t.Errorf("after %q: %s", x.first, got)
+		}
+		s.stop()
+		if err := <-s.done; err != nil {
+			t.Error(err)
+		}
+		if log := s.log.String(); !strings.Contains(log, x.want) || strings.Count(log, "a connection is refused") != min(len(x.want), 1) {
+			t.Errorf("%q: log %q, want once: %s", x.first, log, x.want)
 		}
 	}
 }
