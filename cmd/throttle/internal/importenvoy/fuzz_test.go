@@ -23,11 +23,15 @@ func FuzzTranslate(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(text)}}, false)
+		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(text)}}, importenvoy.Options{})
 		if flaw := (*tree.Error)(nil); err != nil && (!errors.As(err, &flaw) || flaw.Line < 1 || flaw.Column < 1 || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%q: %v, want one line with a place", text, err)
 		}
 		if err == nil {
+			reread(t, text, done)
+			if done, err = importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(text)}}, importenvoy.Options{Overrides: true}); err != nil {
+				t.Fatalf("%q: with overrides: %v", text, err)
+			}
 			reread(t, text, done)
 		}
 	})

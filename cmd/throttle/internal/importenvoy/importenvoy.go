@@ -13,6 +13,9 @@ import (
 // mostRules are those that a file of rules may have.
 const mostRules = 1000
 
+// mostJoined bounds rules that are joined to fewer.
+const mostJoined = mostDescriptors
+
 // A Source is one file of the configuration.
 type Source struct {
 	Name string // for errors
@@ -28,13 +31,24 @@ type Result struct {
 	Notes []string
 }
 
+// Options are choices of a translation.
+type Options struct {
+	// Merge allows several files to have parts of one domain, in their order.
+	Merge bool
+	// Overrides writes one rule, with overrides, for all values of a key that have a
+	// limit each, where the entries before it have fixed values.
+	Overrides bool
+}
+
 // Translate returns the rules that decide as the reference does with these files. Each
-// has a domain of its own, or, if merge is true, several may have parts of one, in their
-// order. What the reference refuses is an error, and so is what rules cannot decide in
+// has a domain of its own, unless parts are merged. What the reference refuses is an error, and so is what rules cannot decide in
 // the same way. The error is a *tree.Error.
-func Translate(sources []Source, merge bool) (Result, error) {
-	t := &translation{names: map[string]bool{}}
-	domains, err := readAll(sources, merge, &t.notes)
+func Translate(sources []Source, o Options) (Result, error) {
+	t := &translation{names: map[string]bool{}, most: mostRules}
+	if o.Overrides {
+		t.most = mostJoined
+	}
+	domains, err := readAll(sources, o.Merge, &t.notes)
 	if err != nil {
 		return Result{}, err
 	}
@@ -42,6 +56,12 @@ func Translate(sources []Source, merge bool) (Result, error) {
 		if err := t.domain(d); err != nil {
 			return Result{}, err
 		}
+	}
+	if o.Overrides {
+		t.join()
+	}
+	if n := len(t.set.Rules); n > mostRules {
+		return Result{}, t.places[mostRules].tooMany()
 	}
 	if err := t.compile(); err != nil {
 		return Result{}, err
@@ -86,6 +106,11 @@ type place struct {
 }
 
 func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column) }
+
+// tooMany is the mistake of a limit for which there is no room.
+func (p place) tooMany() *tree.Error {
+	return p.fail("this limit would be rule %d; a file of rules has at most %d, and -overrides makes one of those for single values of a key", mostRules+1, mostRules)
+}
 
 // fail returns a mistake with its place.
 func (p place) fail(format string, a ...any) *tree.Error {

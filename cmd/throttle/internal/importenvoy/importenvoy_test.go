@@ -68,7 +68,7 @@ a-b.k-5f6301fc # f:3:3 | "a b" [{key: "k=\"", value: "\x01\x7f\u2028é#: "}] | d
 		{"nothing limited", "domain: d\ndescriptors:\n- {key: a}\n", "# Rules for the descriptors of Envoy, by 'throttle import envoy'.\nrules: []"},
 		{"no descriptors", "{\"domain\": \"d\"}", "# Rules for the descriptors of Envoy, by 'throttle import envoy'.\nrules: []"},
 	} {
-		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, false)
+		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, importenvoy.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", x.name, err)
 			continue
@@ -99,6 +99,59 @@ func reread(t *testing.T, name string, done importenvoy.Result) {
 	}
 }
 
+// TestOverrides: limits of single values of a key are overrides of one rule, unless they
+// are shadows of their own, or a pattern between them and the rest is for them too.
+func TestOverrides(t *testing.T) {
+	text := `domain: d
+descriptors:
+- {key: user, value: jane, rate_limit: {unit: hour, requests_per_unit: 5}}
+- {key: user, value: "a,b", rate_limit: {unlimited: true}}
+- {key: user, value: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 6}}
+- {key: user, value: in-batch, rate_limit: {unit: hour, requests_per_unit: 7}}
+- {key: user, value: "in-*", rate_limit: {unit: hour, requests_per_unit: 8}}
+- {key: user, rate_limit: {unit: hour, requests_per_unit: 9}}
+- key: path
+  value: /x
+  descriptors:
+  - {key: plan, value: free, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: plan, value: paid, rate_limit: {unit: hour, requests_per_unit: 2}}
+`
+	want := importenvoy.Begins + `rules:
+  - name: d.user_tried # f:5:3
+    match: {domains: d, descriptor: [user=tried]}
+    key: descriptor
+    limits: 6/h fixed-window
+    shadow: true
+  - name: d.user_in-batch # f:6:3
+    match: {domains: d, descriptor: [user=in-batch]}
+    key: descriptor
+    limits: 7/h fixed-window
+  - name: d.user_in-9a1f5c4e # f:7:3
+    match: {domains: d, descriptor: [{key: user, value: in-*, not: [in-batch]}]}
+    key: descriptor
+    limits: 8/h fixed-window
+  - name: d.user # f:8:3
+    match: {domains: d, descriptor: [{key: user, not: [tried, in-*]}]}
+    key: descriptor
+    limits: 9/h fixed-window
+    overrides:
+      - {key: [user=jane], limits: 5/h fixed-window}
+      - {key: ["user=a%2Cb"], limits: unlimited}
+  - name: d.path_-x.plan-3e744b65 # f:12:5
+    match: {domains: d, descriptor: [path=/x, plan]}
+    key: descriptor
+    limits: unlimited
+    overrides:
+      - {key: ["path=/x,plan=free"], limits: 1/h fixed-window}
+      - {key: ["path=/x,plan=paid"], limits: 2/h fixed-window}
+`
+	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(text)}}, importenvoy.Options{Overrides: true})
+	if err != nil || string(done.YAML()) != want {
+		t.Fatalf("%v\n%s\nwant\n%s", err, done.YAML(), want)
+	}
+	reread(t, text, done)
+}
+
 // TestDocs: the example of the documents is what comes of it.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/import.md")
@@ -109,7 +162,7 @@ func TestDocs(t *testing.T) {
 	if len(blocks) < 3 {
 		t.Fatalf("%d examples in YAML, want 3", len(blocks))
 	}
-	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "edge.yaml", Data: blocks[0][1]}}, false)
+	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "edge.yaml", Data: blocks[0][1]}}, importenvoy.Options{})
 	if got, want := string(done.YAML()), string(blocks[1][1]); err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}

@@ -22,11 +22,18 @@ func (t *translation) name(domain string, path []step) string {
 	}
 	name := plain(whole)
 	if foreign || name != whole || len(name) > longestName || t.names[name] {
-		sum := sha256.Sum256([]byte(apart))
-		name = strings.TrimRight(name[:min(len(name), longestName-9)], "-_.") + "-" + hex.EncodeToString(sum[:4])
+		short := strings.TrimRight(name[:min(len(name), longestName-9)], "-_.")
+		for name = short + digest(apart); t.names[name]; name = short + digest(apart) {
+			apart += "\n"
+		}
 	}
 	t.names[name] = true
 	return name
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "-" + hex.EncodeToString(sum[:4])
 }
 
 // plain is text with '-' in place of what names do not have.

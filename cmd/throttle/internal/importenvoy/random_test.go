@@ -214,7 +214,7 @@ func TestRandomTrees(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("domain: edge\n")
 		write(&b, level, "")
-		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "e", Data: []byte(b.String())}}, false)
+		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "e", Data: []byte(b.String())}}, importenvoy.Options{})
 		if err != nil {
 			if !strings.Contains(err.Error(), "share_threshold in a descriptor with two entries") {
 				t.Fatalf("seed %d: %v\n%s", seed, err, b.String())
@@ -254,6 +254,64 @@ func TestRandomTrees(t *testing.T) {
 	t.Logf("%d trees, %d refused, %d descriptors with a limit, %d without", trees, refused, found, none)
 	if trees < 300 || found < 5000 || none < 5000 {
 		t.Errorf("%d trees, %d refused, %d descriptors with a limit, %d without; want more", trees, refused, found, none)
+	}
+}
+
+// limits is a Store that keeps the keys and limits it was asked about.
+type limits []limit.Ask
+
+func (l *limits) Take(_ context.Context, asks []limit.Ask, d []limit.Decision) (bool, error) {
+	*l = append(*l, asks...)
+	for i := range d {
+		d[i].OK = true
+	}
+	return true, nil
+}
+
+// TestOverridesDecideTheSame: rules with overrides ask the same limits about random
+// descriptors as a rule for each, and count the same together.
+func TestOverridesDecideTheSame(t *testing.T) {
+	asked, joined := 0, 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		level := grow(r, 1)
+		var b strings.Builder
+		b.WriteString("domain: edge\n")
+		write(&b, level, "")
+		sources := []importenvoy.Source{{Name: "e", Data: []byte(b.String())}}
+		each, err := importenvoy.Translate(sources, importenvoy.Options{})
+		few, e := importenvoy.Translate(sources, importenvoy.Options{Overrides: true})
+		if (err == nil) != (e == nil) {
+			t.Fatalf("seed %d: %v, with overrides %v\n%s", seed, err, e, b.String())
+		}
+		joined += len(each.Set.Rules) - len(few.Set.Rules)
+		var all [2]*rules.Compiled
+		for i, set := range []rules.Set{each.Set, few.Set} {
+			if all[i], err = rules.Compile(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there, back := map[string]string{}, map[string]string{}
+		for range 60 {
+			q := rules.Request{Domain: "edge", Descriptor: send(r, level)}
+			var got [2]limits
+			for i := range all {
+				if _, err := all[i].Decide(t.Context(), &got[i], q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(got[0]) != len(got[1]) || len(got[0]) > 1 || len(got[0]) == 1 && got[0][0].Limit != got[1][0].Limit {
+				t.Fatalf("seed %d: %v asks %v, with overrides %v\n%s\n%s", seed, q.Descriptor, got[0], got[1], each.YAML(), few.YAML())
+			}
+			if len(got[0]) == 1 {
+				asked++
+				agree(t, seed, there, got[0][0].Key, got[1][0].Key)
+				agree(t, seed, back, got[1][0].Key, got[0][0].Key)
+			}
+		}
+	}
+	if t.Logf("%d asked, %d rules fewer", asked, joined); asked < 1500 || joined < 40 {
+		t.Errorf("%d descriptors had a limit, %d rules were joined; want more", asked, joined)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestRefused(t *testing.T) {
 		{file("key: x, value: a*, share_threshold: true, descriptors: [{key: x, " + perHour + "}]"), "f:3:60: share_threshold in a descriptor with two entries x"},
 		{file("key: 'x y', descriptors: [{key: z, value: a*, share_threshold: true, " + perHour + "}]"), "f:3:30: its rule would not be taken: key[0]: entry: and the key of an entry go together"},
 	} {
-		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, false)
+		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, importenvoy.Options{})
 		if err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "\n") || done.Set.Rules != nil {
 			t.Errorf("Translate(%q) = %v, %v; want no rules, ...%s...", x.in, done.Set.Rules, err, x.want)
 		}
@@ -94,7 +94,7 @@ func TestNotes(t *testing.T) {
 		{file("key: x, value: a*, " + perHour + "}\n- {key: x, value: a*b, " + perHour), "f:4:3: no entry x gets to this descriptor, as those before it take all; left out"},
 		{file("key: user, value: '*', " + perHour + "}\n- {key: user_id, " + perHour), "f:3:3: user_* also gets the entries user_id=*, as the reference looks up KEY_VALUE as one text\nf:4:3: no entry user_id gets to this descriptor, as those before it take all; left out\nf:4:3: user_id also gets the entries user=id, as the reference looks up KEY_VALUE as one text"},
 	} {
-		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, false)
+		done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.in)}}, importenvoy.Options{})
 		if got := strings.Join(done.Notes, "\n"); err != nil || got != x.want {
 			t.Errorf("Translate(%q): %v, notes\n%s\nwant\n%s", x.in, err, got, x.want)
 		}
@@ -108,7 +108,7 @@ func TestManyNotes(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&b, "- {key: k%d, unit: day, detailed_metric: true}\n", i)
 	}
-	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(b.String())}}, false)
+	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(b.String())}}, importenvoy.Options{})
 	if n := len(done.Notes); err != nil || n != 22 || done.Notes[20] != "and 80 more like these" || !strings.HasSuffix(done.Notes[21], "(99 more)") {
 		t.Errorf("%v, %d notes: %q; want 22", err, n, done.Notes)
 	}
@@ -118,24 +118,24 @@ func TestManyNotes(t *testing.T) {
 func TestSeveralFiles(t *testing.T) {
 	a := importenvoy.Source{Name: "a", Data: []byte(file("key: x, " + perHour))}
 	b := importenvoy.Source{Name: "b", Data: []byte("domain: ''")}
-	done, err := importenvoy.Translate([]importenvoy.Source{a, b}, false)
+	done, err := importenvoy.Translate([]importenvoy.Source{a, b}, importenvoy.Options{})
 	if want := "b:1:9: no domain; write domain: NAME, as Envoy sends it"; err == nil || err.Error() != want || done.Set.Rules != nil {
 		t.Errorf("a bad second file: %v, %v; want no rules, %s", done.Set.Rules, err, want)
 	}
 	b.Data = []byte(strings.Replace(file("key: x, "+perHour), ": d", ": e", 1))
-	done, err = importenvoy.Translate([]importenvoy.Source{a, b}, false)
+	done, err = importenvoy.Translate([]importenvoy.Source{a, b}, importenvoy.Options{})
 	if got, want := lines(done), "d.x # a:3:3 | d [x] | descriptor | 9/h\ne.x # b:3:3 | e [x] | descriptor | 9/h"; err != nil || got != want {
 		t.Errorf("two files: %v\n%s\nwant\n%s", err, got, want)
 	}
 	b.Data = a.Data
-	if _, err = importenvoy.Translate([]importenvoy.Source{a, b}, false); err == nil || err.Error() != "b:1:9: domain d is that of a too; write one file for each domain, or -merge for the parts of one" {
+	if _, err = importenvoy.Translate([]importenvoy.Source{a, b}, importenvoy.Options{}); err == nil || err.Error() != "b:1:9: domain d is that of a too; write one file for each domain, or -merge for the parts of one" {
 		t.Errorf("two files of one domain: %v", err)
 	}
-	if _, err = importenvoy.Translate([]importenvoy.Source{a, b}, true); err == nil || err.Error() != "b:3:3: x is there twice, first at a:3:3; the reference looks both up as one text" {
+	if _, err = importenvoy.Translate([]importenvoy.Source{a, b}, importenvoy.Options{Merge: true}); err == nil || err.Error() != "b:3:3: x is there twice, first at a:3:3; the reference looks both up as one text" {
 		t.Errorf("two files with one descriptor: %v", err)
 	}
 	b.Data = []byte(file("key: x, value: y, " + perHour))
-	done, err = importenvoy.Translate([]importenvoy.Source{a, b}, true)
+	done, err = importenvoy.Translate([]importenvoy.Source{a, b}, importenvoy.Options{Merge: true})
 	if got, want := lines(done), "d.x # a:3:3 | d [{key: x, not: [\"y\"]}] | descriptor | 9/h\nd.x_y # b:3:3 | d [x=y] | descriptor | 9/h"; err != nil || got != want {
 		t.Errorf("two parts of a domain: %v\n%s\nwant\n%s", err, got, want)
 	}
@@ -150,11 +150,11 @@ func TestNames(t *testing.T) {
 	for _, value := range []string{"a b", "a-b", "a/b", "a//b", "é", "ü", "*", "-", ".", long + "1", long + "2"} {
 		fmt.Fprintf(&b, "- {key: k, value: %q, %s}\n", value, perHour)
 	}
-	all, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(b.String())}}, false)
+	all, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(b.String())}}, importenvoy.Options{})
 	if err != nil || len(all.Set.Rules) != 11 {
 		t.Fatalf("%v, %d rules", err, len(all.Set.Rules))
 	}
-	alone, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte("domain: " + long + "\ndescriptors:\n- {key: k, value: é, " + perHour + "}\n")}}, false)
+	alone, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte("domain: " + long + "\ndescriptors:\n- {key: k, value: é, " + perHour + "}\n")}}, importenvoy.Options{})
 	if err != nil || alone.Set.Rules[0].Name != all.Set.Rules[4].Name {
 		t.Errorf("%v: %s alone, %s among others; want the same", err, alone.Set.Rules[0].Name, all.Set.Rules[4].Name)
 	}
@@ -182,20 +182,27 @@ func TestTooMany(t *testing.T) {
 		below += fmt.Sprintf(", {key: x, value: %d}", i)
 	}
 	values += below + "]}\n"
-	if done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(many(1000, perHour))}}, false); err != nil || len(done.Set.Rules) != 1000 {
+	if done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(many(1000, perHour))}}, importenvoy.Options{}); err != nil || len(done.Set.Rules) != 1000 {
 		t.Errorf("1000 limits: %v, %d rules", err, len(done.Set.Rules))
 	}
+	single := strings.ReplaceAll(many(2000, perHour), "key: k", "key: user, value: u")
+	if done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(single)}}, importenvoy.Options{Overrides: true}); err != nil || len(done.Set.Rules) != 1 || len(done.Set.Rules[0].Overrides) != 2000 {
+		t.Errorf("2000 values of a key, as overrides: %v, %d rules", err, len(done.Set.Rules))
+	}
+	if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(many(1001, perHour))}}, importenvoy.Options{Overrides: true}); err == nil || !strings.HasPrefix(err.Error(), "f:1003:3: this limit would be rule 1001") {
+		t.Errorf("1001 keys, as overrides: %v", err)
+	}
 	half := strings.Replace(many(5001, ""), ": d", ": e", 1)
-	if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(many(5000, ""))}, {Name: "g", Data: []byte(half)}}, false); err == nil || !strings.HasPrefix(err.Error(), "g:5003:3: more than 10000 descriptors") {
+	if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(many(5000, ""))}, {Name: "g", Data: []byte(half)}}, importenvoy.Options{}); err == nil || !strings.HasPrefix(err.Error(), "g:5003:3: more than 10000 descriptors") {
 		t.Errorf("two files of 5000 and 5001 descriptors: %v", err)
 	}
 	for _, x := range []struct{ text, want string }{
-		{many(1001, perHour), "f:1003:3: this limit would be rule 1001; a file of rules has at most 1000"},
+		{many(1001, perHour), "f:1003:3: this limit would be rule 1001; a file of rules has at most 1000, and -overrides makes one of those for single values of a key"},
 		{many(1, perHour) + stars, "f:4:3: more than 100 patterns with '*' are tried before this one; a rule leaves out at most that"},
 		{values, "f:15:38: more than 100000 values lead elsewhere from here and the descriptors before; a file of rules has at most 1 MiB"},
 		{many(10_001, ""), "f:10003:3: more than 10000 descriptors; a file of rules has at most 1000 rules"},
 	} {
-		if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.text)}}, false); err == nil || err.Error() != x.want {
+		if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: []byte(x.text)}}, importenvoy.Options{}); err == nil || err.Error() != x.want {
 			t.Errorf("%v, want %s", err, x.want)
 		}
 	}
@@ -206,11 +213,11 @@ func TestLevels(t *testing.T) {
 	in := func(levels int) []byte {
 		return []byte("domain: d\ndescriptors: " + strings.Repeat("[{key: k, descriptors: ", levels-1) + "[{key: k, " + perHour + "}]" + strings.Repeat("}]", levels-1))
 	}
-	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: in(7)}}, false)
+	done, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: in(7)}}, importenvoy.Options{})
 	if err != nil || len(done.Set.Rules) != 1 || len(done.Set.Rules[0].Match.Descriptor) != 7 {
 		t.Errorf("7 levels: %v, %v", err, done.Set.Rules)
 	}
-	if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: in(8)}}, false); err == nil || !strings.HasSuffix(err.Error(), "nested more than 16 deep") {
+	if _, err := importenvoy.Translate([]importenvoy.Source{{Name: "f", Data: in(8)}}, importenvoy.Options{}); err == nil || !strings.HasSuffix(err.Error(), "nested more than 16 deep") {
 		t.Errorf("8 levels: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ type translation struct {
 	names  map[string]bool
 	notes  notes
 	left   int // patterns that rules leave out
+	most   int // rules
 }
 
 // mostLeft bounds them, as a file of rules has at most 100,000 values.
@@ -79,8 +80,8 @@ func (t *translation) without(w *way) (none bool, err error) {
 // rule makes the rule of a limit.
 func (t *translation) rule(d *domain, path []step) error {
 	n := path[len(path)-1].to
-	if len(t.set.Rules) == mostRules {
-		return n.at.fail("this limit would be rule %d; a file of rules has at most %d", mostRules+1, mostRules)
+	if len(t.set.Rules) == t.most {
+		return n.at.tooMany()
 	}
 	r := rules.Rule{Name: t.name(d.name, path), Limits: []rules.Limit{n.limit.limit}}
 	r.Match.Domains = []string{d.name}

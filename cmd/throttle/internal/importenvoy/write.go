@@ -33,6 +33,12 @@ func (r *Result) YAML() []byte {
 		if one.Shadow.Rule {
 			b.WriteString("    shadow: true\n")
 		}
+		if len(one.Overrides) > 0 {
+			b.WriteString("    overrides:\n")
+		}
+		for _, o := range one.Overrides {
+			fmt.Fprintf(&b, "      - {key: [%s], limits: %s}\n", quoted(o.Key[0]), limit.Limit(o.Limits[0]))
+		}
 	}
 	return []byte(b.String())
 }

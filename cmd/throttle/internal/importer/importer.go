@@ -32,12 +32,14 @@ column, and the exit code is 2. FILE is - for standard input.
 
 Flags:
   -merge   files may have parts of one domain, as with MERGE_DOMAIN_CONFIG
+  -overrides
+           one rule with overrides for the values of a key, in place of a rule each
   -o FILE  write to a file, whole or not at all, in place of standard output
   -json    JSON in place of YAML
 
 Examples:
   throttle import envoy -o rules.yaml config/*.yaml
-  throttle import envoy config/edge.yaml
+  throttle import envoy -overrides config/edge.yaml
 `
 
 // Bounds of one import.
@@ -47,10 +49,11 @@ const (
 )
 
 type options struct {
-	out   string
-	json  bool
-	merge bool
-	files []string
+	out       string
+	json      bool
+	merge     bool
+	overrides bool
+	files     []string
 }
 
 // Run makes rules of files.
@@ -83,6 +86,7 @@ func optionsOf(args []string) (*options, error) {
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
 	flags.StringVar(&o.out, "o", "", "")
 	flags.BoolVar(&o.merge, "merge", false, "")
+	flags.BoolVar(&o.overrides, "overrides", false, "")
 	flags.BoolVar(&o.json, "json", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
@@ -122,7 +126,7 @@ func (o *options) translate(stdin io.Reader) (text []byte, notes []string, err e
 		}
 		sources = append(sources, importenvoy.Source{Name: name, Data: data})
 	}
-	done, err := importenvoy.Translate(sources, o.merge)
+	done, err := importenvoy.Translate(sources, importenvoy.Options{Merge: o.merge, Overrides: o.overrides})
 	if err != nil {
 		return nil, nil, usage.Error(err.Error())
 	}
