@@ -116,11 +116,11 @@ func (h *Handler) end(a *admit.Admission) {
 
 // admitted has Next serve a request that was admitted.
 func (h *Handler) admitted(w http.ResponseWriter, r *http.Request, a *admit.Admission) {
-	p, w := h.held(w, r, a)
+	p, w, in := h.held(w, r, a)
 	if p != nil {
-		defer p.end(r)
+		defer p.end(r, in)
 	}
-	h.next(w, r)
+	h.next(w, in)
 }
 
 func (h *Handler) next(w http.ResponseWriter, r *http.Request) {

@@ -44,24 +44,30 @@ type place struct {
 	looks   int           // since then
 }
 
-// held watches the place of a request, and returns the writer for Next. p is nil where there is
-// no place, or the bound is set: it says how many requests the service can hold.
-func (h *Handler) held(w http.ResponseWriter, r *http.Request, a *admit.Admission) (p *place, to http.ResponseWriter) {
+// held watches the place of a request, and returns the writer and the request for Next. p is nil
+// where there is no place, or the bound is set: it says how many requests the service can hold.
+func (h *Handler) held(w http.ResponseWriter, r *http.Request, a *admit.Admission) (p *place, to http.ResponseWriter, in *http.Request) {
 	shed := cmp.Or(a.Request.Shed, h.Control.Shed)
 	if shed == nil || shed.MaxInFlight > 0 {
-		return nil, w
+		return nil, w, r
 	}
-	p = &place{pass: a.Pass()}
+	p, in = &place{pass: a.Pass()}, r
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &slowBody{r.Body, p} // and no copy of r: net/http removes the files of its form
+		in = r.WithContext(r.Context()) // by its own Body, net/http knows what may be left unread
+		in.Body = &slowBody{r.Body, p, r, in}
 	}
-	return p, p.writer(w)
+	return p, p.writer(w), in
 }
 
-// end ends the looks, and the use of the body by the Handler.
-func (p *place) end(r *http.Request) {
-	if b, ok := r.Body.(*slowBody); ok && b.of == p {
-		r.Body = b.ReadCloser
+// end ends the looks. What Next has set in its request is set in r too: net/http removes the
+// files of its form, and others may want to know its pattern.
+func (p *place) end(r, in *http.Request) {
+	if in != r {
+		body := r.Body
+		*r = *in
+		if b, ok := in.Body.(*slowBody); ok && b.of == p {
+			r.Body = body
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +133,18 @@ func (p *place) leave() {
 // slowBody is the body of a request.
 type slowBody struct {
 	io.ReadCloser
-	of *place
+	of       *place
+	from, in *http.Request // that of the Handler, that of Next
 }
 
 // Read reads what the caller sends.
-func (b *slowBody) Read(part []byte) (int, error) {
+func (b *slowBody) Read(part []byte) (n int, err error) {
 	b.of.begin(false)
 	defer b.of.done()
-	return b.ReadCloser.Read(part)
+	if n, err = b.ReadCloser.Read(part); err == io.EOF {
+		b.in.Trailer = b.from.Trailer // which net/http sets by now
+	}
+	return n, err
 }
 
 // writer returns a writer that does what w does, as far as it is known: w itself if it is no
@@ -165,7 +175,8 @@ type slowWriter struct {
 	http.ResponseWriter
 	flusher http.Flusher
 	of      *place
-	small   int // bytes of the answer before the first wait
+	small   int  // bytes of the answer before the first wait
+	begun   bool // the header was sent: Next may write trailers to it while others flush
 }
 
 // Unwrap is for http.ResponseController.
@@ -179,8 +190,12 @@ func (s *slowWriter) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// typed gives the place of a stream of events back.
+// typed gives the place of a stream of events back, as its header is sent.
 func (s *slowWriter) typed() {
+	if s.begun {
+		return
+	}
+	s.begun = true
 	const events = "text/event-stream"
 	if kind := s.Header().Get("Content-Type"); len(kind) >= len(events) && strings.EqualFold(kind[:len(events)], events) {
 		s.of.leave()

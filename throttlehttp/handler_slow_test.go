@@ -73,6 +73,11 @@ var slowCallers = []struct {
 		works(w, r)
 	}, 0},
 	{"an answer that goes on", 0, "", true, false, goesOn, 5 * time.Second},
+	{"a type behind the header", 0, "", true, false, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		w.Header().Set("Content-Type", "text/event-stream")
+		goesOn(w, r)
+	}, 5 * time.Second},
 	{"works", 0, "", true, false, works, time.Minute},
 	{"works after the body", 0, "x", true, false, func(w http.ResponseWriter, r *http.Request) {
 		reads(w, r)

@@ -1,0 +1,97 @@
+package throttlehttp
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+)
+
+// learns is a Handler whose Shedder learns its bound.
+func learns(next http.HandlerFunc) *Handler {
+	return &Handler{Control: &admit.Control{Shed: new(admit.Shedder)}, Next: next}
+}
+
+// wired sends text to a server, and returns the beginning of its answer.
+func wired(t *testing.T, s *httptest.Server, text string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(line)
+}
+
+// TestPlacesLeaveBodyUnread: where a Shedder learns its bound, a long answer that refuses a large
+// body comes at once, as without the Handler: net/http neither asks for the body, nor reads it.
+func TestPlacesLeaveBodyUnread(t *testing.T) {
+	s := httptest.NewServer(learns(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		w.Write(large)
+	}))
+	defer s.Close()
+	for _, fields := range []string{"Expect: 100-continue\r\nContent-Length: 9\r\n", "Content-Length: 1000000\r\n"} {
+		if got := wired(t, s, "PUT / HTTP/1.1\r\nHost: h\r\n"+fields+"\r\n"); got != "HTTP/1.1 403 Forbidden" {
+			t.Errorf("with %q: %q, want 403", fields, got)
+		}
+	}
+}
+
+// TestPlacesKeepRequest: what Next and net/http set in a request is seen on both sides of the
+// Handler, though the body that Next reads is watched.
+func TestPlacesKeepRequest(t *testing.T) {
+	const (
+		part = "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\nx\r\n--b--\r\n"
+		head = "POST /of/7 HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n"
+	)
+	var file, trailer string
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /of/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(0); err != nil { // all of it in a file
+			t.Error(err)
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		trailer = r.Trailer.Get("Late")
+		if f, err := r.MultipartForm.File["f"][0].Open(); err != nil {
+			t.Error(err)
+		} else if on, ok := f.(*os.File); ok {
+			file = on.Name()
+			f.Close()
+		}
+	})
+	h := learns(mux.ServeHTTP)
+	var after string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := r.Body
+		h.ServeHTTP(w, r)
+		after = fmt.Sprint(r.Pattern, " ", r.PathValue("id"), " ", len(r.MultipartForm.File), " ", r.Body == body)
+	}))
+	got := wired(t, s, fmt.Sprintf("%s%x\r\n%s\r\n0\r\nLate: yes\r\n\r\n", head, len(part), part))
+	s.Close()
+	if want := "POST /of/{id} 7 1 true"; got != "HTTP/1.1 200 OK" || after != want || trailer != "yes" {
+		t.Errorf("%s; after the Handler %q, want %q; in it a trailer %q", got, after, want, trailer)
+	}
+	if _, err := os.Stat(file); file == "" || !os.IsNotExist(err) {
+		t.Errorf("the file of the form, %q, is left behind: %v", file, err)
+	}
+}
