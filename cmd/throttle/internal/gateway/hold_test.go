@@ -262,7 +262,7 @@ func TestSwap(t *testing.T) {
 	}
 	a, b := answers("a"), answers("b")
 	routes := func(to string) []Route {
-		return []Route{{Match: "/x/*", To: []string{to}, Shed: new(Shed)}, {To: []string{to + "/rest"}}}
+		return []Route{{Match: "/x/*", To: []string{to}, Shed: &Shed{MaxWait: time.Minute}}, {To: []string{to + "/rest"}}} // and no machine is too slow
 	}
 	e := serve(t, Config{Routes: routes(a)})
 	bound, end := context.WithTimeout(t.Context(), 30*time.Second)
