@@ -62,9 +62,13 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 // letGo has a connection whose statement was not answered leave the pool after the time in
 // which one must be made, and again: pgx waits for 15 s to cancel the statement and for the end of the
 // connection. Of a server that is frozen, or was replaced, neither comes, and all places of the
-// pool would be held, even when another answers.
+// pool would be held, even when another answers. A connection to a server that takes no writes leaves it
+// with the first error that says so.
 func letGo(config *pgconn.Config) {
-	dial, most := config.DialFunc, config.ConnectTimeout
+	dial, most, keeps := config.DialFunc, config.ConnectTimeout, config.OnPgError
+	config.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) bool {
+		return writable(err) && (keeps == nil || keeps(c, err))
+	}
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ends, ok := ctx.Deadline()
 		cancels := ok && time.Until(ends) > most // a statement: to make a connection has less time
@@ -80,6 +84,11 @@ func letGo(config *pgconn.Config) {
 		return &impatient{c, most}, nil
 	}
 }
+
+// writable reports whether a connection may be kept after an error: it reaches a server that takes
+// writes. A primary that came back as a standby, before its name led to another, does not, and
+// a pool would keep its connections for an hour.
+func writable(err *pgconn.PgError) bool { return err.Code != "25006" && err.Code != "0A000" }
 
 // impatient is a connection that waits no longer than most where there is a deadline.
 type impatient struct {
