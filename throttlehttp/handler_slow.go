@@ -63,10 +63,13 @@ func (h *Handler) held(w http.ResponseWriter, r *http.Request, a *admit.Admissio
 // files of its form, and others may want to know its pattern.
 func (p *place) end(r, in *http.Request) {
 	if in != r {
-		body := r.Body
-		*r = *in
-		if b, ok := in.Body.(*slowBody); ok && b.of == p {
-			r.Body = body
+		r.Form, r.PostForm, r.MultipartForm, r.Pattern = in.Form, in.PostForm, in.MultipartForm, in.Pattern
+		for name := range strings.SplitSeq(in.Pattern, "{") { // the first of which has no value
+			name, _, _ = strings.Cut(name, "}")
+			name = strings.TrimSuffix(name, "...")
+			if value := in.PathValue(name); value != "" {
+				r.SetPathValue(name, value)
+			}
 		}
 	}
 	p.mu.Lock()
@@ -238,12 +241,17 @@ func (s *slowWriter) ReadFrom(from io.Reader) (int64, error) {
 	_, isFile := file.(*os.File)
 	to, ok := s.ResponseWriter.(io.ReaderFrom)
 	if !isFile || !ok {
-		return io.Copy(struct{ io.Writer }{s}, from)
+		part := parts.Get().(*[32 << 10]byte)
+		defer parts.Put(part)
+		return io.CopyBuffer(struct{ io.Writer }{s}, from, part[:])
 	}
 	s.of.begin(true)
 	defer s.of.done()
 	return to.ReadFrom(from)
 }
+
+// parts are used again.
+var parts = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // Flush sends what was written.
 func (s *slowWriter) Flush() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -93,5 +94,41 @@ func TestPlacesKeepRequest(t *testing.T) {
 	}
 	if _, err := os.Stat(file); file == "" || !os.IsNotExist(err) {
 		t.Errorf("the file of the form, %q, is left behind: %v", file, err)
+	}
+}
+
+// TestPlacesKeepRequestReadOn: a body may be read on after Next has returned, as in an
+// http.TimeoutHandler, while the Handler ends.
+func TestPlacesKeepRequestReadOn(t *testing.T) {
+	for range 50 {
+		returned, read := make(chan struct{}), make(chan struct{})
+		r := httptest.NewRequest("POST", "/", struct{ io.Reader }{strings.NewReader("x")})
+		learns(func(_ http.ResponseWriter, r *http.Request) {
+			go func() {
+				<-returned
+				io.Copy(io.Discard, r.Body)
+				close(read)
+			}()
+			close(returned)
+			runtime.Gosched() // the race detector sees no order in that
+		}).ServeHTTP(httptest.NewRecorder(), r)
+		<-read
+	}
+}
+
+// TestPlacesCopyFrugally: to copy into an answer takes no buffer of its own each time.
+func TestPlacesCopyFrugally(t *testing.T) {
+	const times = 200
+	h := learns(func(w http.ResponseWriter, _ *http.Request) {
+		for range times {
+			io.Copy(w, struct{ io.Reader }{strings.NewReader("x")})
+		}
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h.ServeHTTP(&reader{sink: sink{http.Header{}}}, httptest.NewRequest("GET", "/", nil))
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 16<<10 { // the race detector has pools forget some
+		t.Errorf("%d bytes are allocated for each, want 16 KiB at most", each)
 	}
 }
