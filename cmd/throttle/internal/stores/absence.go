@@ -3,8 +3,13 @@ package stores
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -12,7 +17,7 @@ import (
 )
 
 // Absence logs when the Store of a Guard goes and when it is back, and not each call
-// between: the first failed call, the first that says why, if that one was only late,
+// between: the first failed call, later ones that say more of the cause, see tells,
 // and the end of it, which the Guard reports only where its breaker was open. It is safe
 // for concurrent use; the fields must not change after first use.
 type Absence struct {
@@ -28,7 +33,7 @@ type Absence struct {
 	mu     sync.Mutex // guards what is below
 	gone   bool       // it was said
 	opened bool       // and the breaker was open
-	late   bool       // all that was said is that it was late
+	told   int        // how much of the cause was said, as tells counts
 	failed time.Time  // the last failed call
 	looked time.Time
 	ended  time.Time // it was last said to be back
@@ -73,9 +78,9 @@ func (a *Absence) note(err error, is store.GuardStats, now time.Time) {
 		if !a.gone {
 			a.begin(now)
 		}
-		late := onlyLate(err)
-		if !a.gone || open && !a.opened && is.Decided > a.decided || a.late && !late {
-			a.decided, a.late = is.Decided, late
+		tells := tells(err)
+		if !a.gone || open && !a.opened && is.Decided > a.decided || tells > a.told {
+			a.decided, a.told = is.Decided, tells
 			a.say(func() {
 				a.Log.Error("the store does not decide", "store", a.Name, "away", a.Away, "err", err)
 			})
@@ -86,11 +91,23 @@ func (a *Absence) note(err error, is store.GuardStats, now time.Time) {
 	a.write()
 }
 
-// onlyLate reports whether an error says that a call had no answer in time, and not
-// why: a store that refuses each call, as its table is missing, may be late at first,
-// while the connection is made.
-func onlyLate(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrSlow)
+// tells returns how much of the cause an error tells: that a call had no answer in time; that its
+// connection ended; that none can be made; what the server says. A store that refuses each
+// call, as its password has changed, may be late at first, or end its connections.
+func tells(err error) int {
+	var of interface{ SQLState() string }
+	states := errors.As(err, &of)
+	lost := func(by error) bool { return errors.Is(err, by) }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrSlow):
+		return 0
+	case states && strings.HasPrefix(of.SQLState(), "57P0"), // PostgreSQL ends, or begins
+		!states && slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE}, lost):
+		return 1
+	case !states && errors.As(err, new(net.Error)):
+		return 2
+	}
+	return 3
 }
 
 // begin sets the calm of an absence that begins. The lock is held.

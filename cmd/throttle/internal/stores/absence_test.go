@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
@@ -51,8 +56,8 @@ func TestAbsence(t *testing.T) {
 	}
 }
 
-// TestAbsenceWhy: of a store whose first call was late the log also has the first error
-// that says why, once.
+// TestAbsenceWhy: of a store whose first call was late, or lost its connection, the log also has
+// the first error that says more of the cause, once.
 func TestAbsenceWhy(t *testing.T) {
 	var b bytes.Buffer
 	a := Absence{Log: slog.New(slog.NewTextHandler(&b, nil))}
@@ -71,6 +76,13 @@ func TestAbsenceWhy(t *testing.T) {
 		{store.GuardStats{Decided: 2}, errors.New("no table"), "no table"},
 		{store.GuardStats{Decided: 2}, late, ""},
 		{store.GuardStats{Decided: 2}, errors.New("no role"), ""},
+		{store.GuardStats{Decided: 3}, nil, "is back"},
+		{store.GuardStats{Decided: 4}, &pgconn.PgError{Code: "57P01", Message: "it ends"}, "it ends"},
+		{store.GuardStats{Decided: 4}, fmt.Errorf("lost: %w", io.EOF), ""},
+		{store.GuardStats{Decided: 4}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "refused"},
+		{store.GuardStats{Decided: 4}, &pgconn.PgError{Code: "57P03", Message: "it begins"}, ""},
+		{store.GuardStats{Decided: 4}, &pgconn.PgError{Code: "28P01", Message: "a password"}, "a password"},
+		{store.GuardStats{Decided: 4}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""},
 	} {
 		b.Reset()
 		if a.note(c.err, c.is, now); c.err == nil {
