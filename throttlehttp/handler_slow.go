@@ -29,7 +29,8 @@ const (
 // all places. It looks from the first wait on, by a timer.
 type place struct {
 	pass     admit.Pass
-	slow     slowWriter // one of these three is that of Next
+	slow     slowWriter // one of these four is that of Next
+	flusher  slowFlusher
 	hijacker slowHijacker
 	pusher   slowPusher
 
@@ -150,25 +151,25 @@ func (b *slowBody) Read(part []byte) (n int, err error) {
 	return n, err
 }
 
-// writer returns a writer that does what w does, as far as it is known: w itself if it is no
-// http.Flusher, as those of net/http are.
+// writer returns a writer that does what w does, as far as it is known. A w that neither flushes,
+// hijacks nor pushes is watched too: it may be that of a middleware, around one of net/http.
 func (p *place) writer(w http.ResponseWriter) http.ResponseWriter {
-	f, ok := w.(http.Flusher)
-	if !ok {
-		return w
-	}
-	p.slow = slowWriter{ResponseWriter: w, flusher: f, of: p}
+	flusher, flushes := w.(http.Flusher)
 	hijacker, hijacks := w.(http.Hijacker)
 	pusher, pushes := w.(http.Pusher)
+	p.slow = slowWriter{ResponseWriter: w, of: p}
+	p.flusher = slowFlusher{&p.slow, flusher}
 	switch {
-	case hijacks && pushes:
+	case hijacks && pushes, !flushes && (hijacks || pushes): // as http.TimeoutHandler, which keeps all of the answer
 		return w
 	case hijacks:
-		p.hijacker = slowHijacker{&p.slow, hijacker}
+		p.hijacker = slowHijacker{&p.flusher, hijacker}
 		return &p.hijacker
 	case pushes:
-		p.pusher = slowPusher{&p.slow, pusher}
+		p.pusher = slowPusher{&p.flusher, pusher}
 		return &p.pusher
+	case flushes:
+		return &p.flusher
 	}
 	return &p.slow
 }
@@ -176,10 +177,9 @@ func (p *place) writer(w http.ResponseWriter) http.ResponseWriter {
 // slowWriter is the writer of an answer.
 type slowWriter struct {
 	http.ResponseWriter
-	flusher http.Flusher
-	of      *place
-	small   int  // bytes of the answer before the first wait
-	begun   bool // the header was sent: Next may write trailers to it while others flush
+	of    *place
+	small int  // bytes of the answer before the first wait
+	begun bool // the header was sent: Next may write trailers to it while others flush
 }
 
 // Unwrap is for http.ResponseController.
@@ -207,6 +207,7 @@ func (s *slowWriter) typed() {
 
 // Write writes a part of the answer.
 func (s *slowWriter) Write(part []byte) (int, error) {
+	s.typed()
 	if s.fits(len(part)) {
 		return s.ResponseWriter.Write(part)
 	}
@@ -217,6 +218,7 @@ func (s *slowWriter) Write(part []byte) (int, error) {
 
 // WriteString writes a part of the answer.
 func (s *slowWriter) WriteString(part string) (int, error) {
+	s.typed()
 	if s.fits(len(part)) {
 		return io.WriteString(s.ResponseWriter, part)
 	}
@@ -245,6 +247,7 @@ func (s *slowWriter) ReadFrom(from io.Reader) (int64, error) {
 		defer parts.Put(part)
 		return io.CopyBuffer(struct{ io.Writer }{s}, from, part[:])
 	}
+	s.typed()
 	s.of.begin(true)
 	defer s.of.done()
 	return to.ReadFrom(from)
@@ -253,15 +256,7 @@ func (s *slowWriter) ReadFrom(from io.Reader) (int64, error) {
 // parts are used again.
 var parts = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// Flush sends what was written.
-func (s *slowWriter) Flush() {
-	s.typed()
-	s.of.begin(true)
-	defer s.of.done()
-	s.flusher.Flush()
-}
-
-// FlushError sends what was written.
+// FlushError sends what was written, for http.ResponseController.
 func (s *slowWriter) FlushError() error {
 	s.typed()
 	s.of.begin(true)
@@ -277,9 +272,23 @@ func (s *slowWriter) CloseNotify() <-chan bool {
 	return nil
 }
 
+// slowFlusher is a writer that flushes.
+type slowFlusher struct {
+	*slowWriter
+	flusher http.Flusher
+}
+
+// Flush sends what was written.
+func (s *slowFlusher) Flush() {
+	s.typed()
+	s.of.begin(true)
+	defer s.of.done()
+	s.flusher.Flush()
+}
+
 // slowHijacker is that of HTTP/1.
 type slowHijacker struct {
-	*slowWriter
+	*slowFlusher
 	hijacker http.Hijacker
 }
 
@@ -294,7 +303,7 @@ func (s *slowHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // slowPusher is that of HTTP/2.
 type slowPusher struct {
-	*slowWriter
+	*slowFlusher
 	pusher http.Pusher
 }
 

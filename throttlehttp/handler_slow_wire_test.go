@@ -2,6 +2,7 @@ package throttlehttp
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,9 +12,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // learns is a Handler whose Shedder learns its bound.
@@ -130,5 +133,41 @@ func TestPlacesCopyFrugally(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 16<<10 { // the race detector has pools forget some
 		t.Errorf("%d bytes are allocated for each, want 16 KiB at most", each)
+	}
+}
+
+// TestPlacesBehindPlainWriters: the writers of other middleware, which only know the status of an
+// answer, are watched too.
+func TestPlacesBehindPlainWriters(t *testing.T) {
+	type plain struct{ http.ResponseWriter }
+	for name, next := range map[string]http.HandlerFunc{
+		"unread": func(w http.ResponseWriter, _ *http.Request) { w.Write(large) },
+		"events": func(w http.ResponseWriter, r *http.Request) {
+			if _, flushes := w.(http.Flusher); flushes {
+				t.Error("a writer that does not flush is a Flusher")
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: 1\n\n")
+			works(w, r)
+		},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			end := make(chan struct{})
+			time.AfterFunc(time.Minute, func() { close(end) })
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			w := &reader{sink: sink{http.Header{}}}
+			if name == "unread" {
+				w.stalls = end
+			}
+			h := learns(next)
+			go h.ServeHTTP(plain{w}, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+			time.Sleep(lasting + time.Millisecond)
+			if n := h.Control.Shed.Stats().InFlight; n != 0 {
+				t.Errorf("%s: it holds its place, want not", name)
+			}
+			<-end
+			synctest.Wait()
+		})
 	}
 }
