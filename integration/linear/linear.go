@@ -110,7 +110,8 @@ func apart(history []porcupine.Operation) (all []porcupine.Operation) {
 	for _, o := range history {
 		whole := o.Output.(answer).Operation
 		charged := func(d limit.Decision) bool { return d.N != 0 }
-		if len(whole.Asks) == 1 || slices.ContainsFunc(whole.Decisions, charged) {
+		forgiven := func(a limit.Ask) bool { return whole.OK && a.Debt && a.N > 0 } // N is zero, if all was
+		if len(whole.Asks) == 1 || slices.ContainsFunc(whole.Decisions, charged) || slices.ContainsFunc(whole.Asks, forgiven) {
 			all = append(all, o)
 			continue
 		}

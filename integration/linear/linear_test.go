@@ -93,7 +93,7 @@ func (l *looker) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (b
 	}
 	ok := limit.TakeAll(states, now, a, d)
 	for i := range a {
-		if d[i].N != 0 {
+		if ok && a[i].N != 0 {
 			l.states[a[i].Key] = states[i]
 		}
 	}
