@@ -361,15 +361,15 @@ func (a *Adaptive) cutDepth() float64 { return min(usualCut/a.weight(), deepestC
 type first struct {
 	served  float64 // requests served before the first refusal
 	began   float64 // when the first of those in flight started
-	roundAt float64 // or when an answer last came to one that started since this time
+	roundAt float64 // when the last round trip ended: one that started since the one before was answered
 }
 
 const (
-	doubling      = 0.35 // seconds for a flight to double,
-	earlyFlight   = 7.0  // while at most so many are beyond those served;
-	early         = 1.05 // seconds, for so many
-	laterDoubling = 2.0  // seconds from there on,
-	roundBack     = 0.5  // less this part of the time until a round trip ended
+	doubling      = 0.35         // seconds for a flight to double,
+	earlyFlight   = 7.0          // while at most so many are beyond those served;
+	early         = 3 * doubling // seconds, for so many
+	laterDoubling = 2.0          // seconds from there on,
+	roundBack     = 0.5          // less this part of the time until a round trip ended
 )
 
 // next returns the earliest start of another request beside flying others; the hints allow lead

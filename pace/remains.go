@@ -315,7 +315,7 @@ const (
 	leadOfFew   = 3.0  // a third of that where fewer than 64 are let through at once,
 	leadOfQuota = 64.0 // or 1/64 of the quota, where no answer says what remains,
 	leadMost    = 16.0 // requests: more would set clients that start together far apart
-	leadWithin  = 1.0  // seconds: only where answers take no longer
+	leadWithin  = 1.0  // seconds: so long answers take at most, or only a client alone has a lead
 	leadLeaves  = 0.5  // part of the most that remained, which a client alone does not take at once
 )
 

@@ -83,6 +83,9 @@ func (t *trial) described() (q rules.Request, err error) {
 	if q.Descriptor, err = rules.ParseDescriptor(t.Descriptor); err != nil {
 		return q, failf(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "rules: "))
 	}
+	if q.Domain == "" || len(q.Descriptor) == 0 { // what the service refuses would be explained as what passes
+		return q, failf(http.StatusBadRequest, "write domain and descriptor, as Envoy sends both")
+	}
 	q.Address = q.EntryAddress()
 	return q, nil
 }

@@ -105,4 +105,9 @@ func TestTryDescriptor(t *testing.T) {
 	if a := r.send("POST", "/api/v1/try", `{"descriptor": "=x"}`, "Authorization", "Bearer "+readSecret); a.status != 400 || !strings.Contains(a.body, "an entry without a key") {
 		t.Errorf("a bad descriptor: %d %s", a.status, a.body)
 	}
+	for _, half := range []string{`{"descriptor": "user=jane"}`, `{"domain": "edge"}`} {
+		if a := r.send("POST", "/api/v1/try", half, "Authorization", "Bearer "+readSecret); a.status != 400 || !strings.Contains(a.body, "as Envoy sends both") {
+			t.Errorf("%s: %d %s", half, a.status, a.body)
+		}
+	}
 }

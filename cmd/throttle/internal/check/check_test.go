@@ -224,6 +224,8 @@ func TestCheck(t *testing.T) {
 		{"rules.yaml -request /x -address home", 2, "throttle: check: -address home: must be an address, as 192.0.2.1\n"},
 		{"rules.yaml -request /x -H Name", 2, "throttle: check: invalid value \"Name\" for flag -H: must be 'Name: value'"},
 		{"rules.yaml -descriptor =x", 2, "throttle: check: -descriptor \"=x\": an entry without a key; write KEY=VALUE,KEY=VALUE\n"},
+		{"rules.yaml -descriptor a=b", 2, "throttle: check: write -domain and -descriptor, as Envoy sends both\n"},
+		{"rules.yaml -domain x", 2, "throttle: check: write -domain and -descriptor, as Envoy sends both\n"},
 		{"rules.yaml -domain x -request /x", 2, "throttle: check: -request and -descriptor: write one of them\n"},
 		{"rules.yaml -domain x -address 192.0.2.1", 2, "throttle: check: -address is for -request; the address of a descriptor is an entry: -descriptor remote_address=192.0.2.1\n"},
 		{"rules.yaml -descriptor a=b -client jane", 2, "throttle: check: -client is for -request: a descriptor has no client\n"},

@@ -50,6 +50,9 @@ func (q *request) descriptorOf() (r rules.Request, err error) {
 	if r.Descriptor, err = rules.ParseDescriptor(q.descriptor); err != nil {
 		return r, usage.Errorf("check: -%s", strings.TrimPrefix(err.Error(), "rules: "))
 	}
+	if r.Domain == "" || len(r.Descriptor) == 0 { // what the service refuses would be explained as what passes
+		return r, usage.Errorf("check: write -domain and -descriptor, as Envoy sends both")
+	}
 	r.Address = r.EntryAddress()
 	return r, nil
 }

@@ -87,7 +87,7 @@ func letGo(config *pgconn.Config) {
 
 // writable reports whether a connection may be kept after an error: it reaches a server that takes
 // writes. A primary that came back as a standby, before its name led to another, does not, and
-// a pool would keep its connections for an hour.
+// a pool would keep its connections for an hour: it answers 25006, or 0A000 where the table is unlogged.
 func writable(err *pgconn.PgError) bool { return err.Code != "25006" && err.Code != "0A000" }
 
 // impatient is a connection that waits no longer than most where there is a deadline.
