@@ -146,6 +146,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	s := now.Sub(a.epoch).Seconds()
 	if a.flying == 0 {
 		a.first.began, a.first.roundAt = s, s
+		a.first.idle += s - a.first.endedAt
 	}
 	a.flying++
 	took := a.weigh(r.Cost)
@@ -217,6 +218,7 @@ func (a *Adaptive) giveBack(cost int64) {
 func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
+	a.first.endedAt = s // if none is in flight
 	rest = a.setApart(&o)
 	a.excuse(s, &o)
 	if o.Sent.IsZero() {

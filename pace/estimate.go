@@ -80,6 +80,7 @@ const (
 	steep         = 0.55       // curvature of ψ beyond T
 	usualCut      = 0.07       // L: depth of an ordinary cut, in ln(rate)
 	deepestCut    = 0.5        // L/weight at most
+	unheldCut     = 0.5        // part of a cut that is left out if no request waited for the rate
 	leastTrust    = 3.0        // requests, at first
 	mostTrust     = 100.0      // requests
 	rowSpacing    = 0.6        // factor of the rate for each further refusal of a row
@@ -152,14 +153,16 @@ func (a *Adaptive) measure(s float64) {
 }
 
 // measured returns the rate to start with: that of the last full sample, or half of what was
-// served in this one, as it may have come from a burst.
+// served in this one, as it may have come from a burst. Where calls are few, it was they that
+// bounded it, and not the limit.
 func (a *Adaptive) measured(s, sent, served float64) float64 {
 	rate := firstRate * a.weight()
 	if served > 0 || a.unpacedRate > 0 {
+		from := s
 		if a.rowAt == 0 {
-			s = sent // the first answers took a round trip
+			from = sent // the first answers took a round trip
 		}
-		rate = max(a.unpacedRate, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
+		rate = max(a.unpacedRate, 0.5*served/max(from-a.rowAt, a.rtt/2, 0.05)) * a.first.fewCalls(s)
 	}
 	if c := a.level.binding(); c > 0 {
 		if a.unpacedRate == 0 && a.accepted < sampleOf {
@@ -216,7 +219,8 @@ func (a *Adaptive) throttled(s, sent float64) {
 		a.trust = min(mostTrust, a.trust+a.accepted)
 	}
 	a.rowRate = rate
-	a.fall(max(min(served, rate)*math.Exp(-a.cutDepth()), slowest))
+	depth := a.cutDepth() * (1 - unheldCut*min(a.idle/max(s-a.rowAt, shortestT), 1))
+	a.fall(max(min(served, rate)*math.Exp(-depth), slowest))
 	a.cut(s)
 }
 
@@ -325,21 +329,6 @@ func (a *Adaptive) rateByRefusals(s float64) float64 {
 	return rate
 }
 
-// scale multiplies base by f, as the stated policy has become f times as fast at s, and divides
-// all times by f, so that they stay the same in intervals of the policy. The start of an open
-// row stays: requests sent before it must not end it.
-func (a *Adaptive) scale(s, f float64) {
-	a.base = min(max(a.base*f, slowest), fastest)
-	times := [...]*float64{&a.resumedAt, &a.born, &a.rowAt}
-	row := len(times) - min(a.refused, 1)
-	for _, x := range times[:row] {
-		*x = s - (s-*x)/f
-	}
-	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.period} {
-		*x /= f
-	}
-}
-
 // elapsed returns t, the seconds since the last row in which requests waited for the rate: at
 // most twice what the requests served since take at base. While the rate climbs back to base, it
 // is not base that holds requests back, and that time must not count for growth.
@@ -362,6 +351,8 @@ type first struct {
 	served  float64 // requests served before the first refusal
 	began   float64 // when the first of those in flight started
 	roundAt float64 // when the last round trip ended: one that started since the one before was answered
+	endedAt float64 // when none was in flight last, and for how long that was so in all, seconds
+	idle    float64
 }
 
 const (
@@ -370,7 +361,12 @@ const (
 	early         = 3 * doubling // seconds, for so many
 	laterDoubling = 2.0          // seconds from there on,
 	roundBack     = 0.5          // less this part of the time until a round trip ended
+	mostFew       = 4.0          // a rate that calls bound is taken for so many times itself at most
 )
+
+// fewCalls returns how many times the rate until s could have been higher, had calls not been so
+// few that none was in flight for some of the time.
+func (f *first) fewCalls(s float64) float64 { return 1 / max(1-f.idle/max(s, 0.05), 1/mostFew) }
 
 // next returns the earliest start of another request beside flying others; the hints allow lead
 // in flight. Where a policy of so many a second is stated, others may come to it at the same

@@ -314,3 +314,18 @@ func (x *brief) observe(s, r, reset float64) {
 func (x *brief) seen() bool {
 	return x.leaps >= briefLeaps && x.top > 0 && x.top <= briefest && x.leapt-x.first >= briefPart*x.top*(x.leaps-1)
 }
+
+// scale multiplies base by f, as the stated policy has become f times as fast at s, and divides
+// all times by f, so that they stay the same in intervals of the policy. The start of an open
+// row stays: requests sent before it must not end it.
+func (a *Adaptive) scale(s, f float64) {
+	a.base = min(max(a.base*f, slowest), fastest)
+	times := [...]*float64{&a.resumedAt, &a.born, &a.rowAt}
+	row := len(times) - min(a.refused, 1)
+	for _, x := range times[:row] {
+		*x = s - (s-*x)/f
+	}
+	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.period} {
+		*x /= f
+	}
+}

@@ -285,8 +285,8 @@ func TestLearnTakesFewThatItDidNotPace(t *testing.T) {
 	}
 }
 
-// What a scope let pass before it first refused is the pace to begin with, also where the
-// calls did not name it: not one call in all that time.
+// What a scope let pass before it first refused is the least pace to begin with, also where the
+// calls did not name it: not one call in all that time. As they were few, it may be more.
 func TestLearnCountsWhatWasServedBefore(t *testing.T) {
 	for name, h := range map[string]pace.Hints{
 		"nothing":   {},
@@ -301,8 +301,8 @@ func TestLearnCountsWhatWasServedBefore(t *testing.T) {
 			now = now.Add(2 * time.Second)
 		}
 		g.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Throttled, Hints: h})
-		if rate := a.Learnt(now).Rate; rate < 0.2 || rate > 0.5 {
-			t.Errorf("told %s, one every 2s was served for an hour, and one refused: paced at %.3g/s, want little less than 0.5", name, rate)
+		if rate := a.Learnt(now).Rate; rate < 0.4 || rate > 2 {
+			t.Errorf("told %s, one every 2s was served for an hour, and one refused: paced at %.3g/s, want 0.4 to 2", name, rate)
 		}
 	}
 }
