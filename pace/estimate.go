@@ -165,7 +165,7 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 		rate = max(a.unpacedRate, 0.5*served/max(from-a.rowAt, a.rtt/2, 0.05)) * a.first.fewCalls(s)
 	}
 	if c := a.level.binding(); c > 0 {
-		if a.unpacedRate == 0 && a.accepted < sampleOf {
+		if a.unpacedRate == 0 && a.accepted < sampleOf || a.first.fewCalls(s) > mostFew/2 {
 			rate = max(rate, c/4)
 		}
 		rate = min(rate, c)
