@@ -1,5 +1,6 @@
-// Command throttle limits the callers of a service (gateway, serve, take), probes and
-// explains the limits of others, replays access logs, and simulates rate limiters.
+// Command throttle limits the callers of a service (gateway, serve, take), paces the
+// callers of limited APIs (egress), probes and explains the limits of others, replays
+// access logs, and simulates rate limiters.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/egress"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/find"
@@ -59,6 +61,7 @@ var commands = []command{
 	{"check", "check the files of serve, and explain a decision", check.Run},
 	{"schema", "print the JSON schema of the files of serve", schema.Run},
 	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
+	{"egress", "pace and retry the calls of limited APIs, as a proxy for any language", egress.Run},
 	{"version", "print the version, and the licences of what is linked", version.Run},
 }
 
@@ -161,6 +164,7 @@ Examples:
   throttle find http://127.0.0.1:3000/
   throttle take 3/h backup && backup
   throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
+  throttle egress -to https://api.github.com
   throttle serve gateway.yaml
   throttle check gateway.yaml -request 'GET /x'
   throttle help sim

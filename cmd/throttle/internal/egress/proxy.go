@@ -1,0 +1,303 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/load"
+)
+
+const (
+	// loopField names, in a request to an API, the proxies that it has passed. It is not
+	// Via, for which some servers leave out compression.
+	loopField = "Throttle-Egress"
+	// waitField bounds the wait of a request.
+	waitField = "Throttle-Max-Wait"
+	// priorityField is low, normal, high or critical.
+	priorityField = "Throttle-Priority"
+)
+
+// exchange is a request on its way to an API.
+type exchange struct {
+	api    *api
+	to     *url.URL
+	own    string // the URL of the API as the caller knows it; empty: it uses that of the API
+	upload *upload
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// ServeHTTP serves a request: one with a path /NAME/PATH, or one with the URL of an API,
+// as a client sends it to a proxy.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.draining.Load() {
+		w.Header().Set("Connection", "close") // in HTTP/2 it is GOAWAY
+	}
+	if p.shows(r) {
+		p.serveOwn(w, r)
+		return
+	}
+	select {
+	case p.room <- struct{}{}:
+		defer func() { <-p.room }()
+	default:
+		a := refusal(http.StatusServiceUnavailable, "busy", "too many requests at a time")
+		a.after = time.Second
+		a.write(w)
+		return
+	}
+	x, out, no := p.accept(r)
+	if no != nil {
+		no.write(w)
+		return
+	}
+	if n := p.keep(out); n > 0 {
+		defer p.bodies.Add(-n)
+		if err := fill(out); err != nil {
+			refusal(http.StatusBadRequest, "bad-body", "the body did not come: "+err.Error()).write(w)
+			return
+		}
+	} else if out.ContentLength != 0 {
+		x.upload = &upload{ReadCloser: out.Body}
+		out.Body = x.upload
+	}
+	p.reverse.ServeHTTP(w, out)
+}
+
+// accept finds where a request goes. no is the answer to one that goes nowhere.
+func (p *Proxy) accept(r *http.Request) (x *exchange, out *http.Request, no *answer) {
+	if r.Method == http.MethodConnect {
+		return nil, nil, refusal(http.StatusForbidden, "not-listed", words.Quote(r.Host)+" is not intercepted here; use http://"+localOf(r.Context())+"/NAME/ in place of https://HOST/")
+	}
+	if strings.ContainsFunc(r.Method, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, nil, refusal(http.StatusBadRequest, "bad-request", "the method is not a token")
+	}
+	a, to, byPath, no := find(p.apis, r.URL, localOf(r.Context()))
+	if byPath && no == nil {
+		no = p.foreign(r)
+	}
+	if no == nil && slices.Contains(r.Header[loopField], p.mark) {
+		no = refusal(http.StatusLoopDetected, "loop", "the request has passed this proxy before; is the URL of "+a.name+" this proxy itself?")
+	}
+	if no != nil {
+		return nil, nil, no
+	}
+	options, no := optionsOf(r.Header, a.MaxWait)
+	if no != nil {
+		return nil, nil, no
+	}
+	x = &exchange{api: a, to: to}
+	if byPath && r.Host != "" {
+		x.own = "http://" + r.Host + "/" + a.name
+	}
+	ctx := throttle.WithOptions(context.WithValue(r.Context(), exchangeKey{}, x), options)
+	return x, r.WithContext(ctx), nil
+}
+
+// optionsOf reads what a request says of its wait. most bounds it.
+func optionsOf(h http.Header, most time.Duration) (o throttle.CallOptions, no *answer) {
+	o.MaxWait = most
+	if text := h.Get(waitField); text != "" {
+		d, ok := words.Duration(text)
+		if !ok || d < 0 {
+			return o, refusal(http.StatusBadRequest, "bad-request", waitField+" must be a duration, as 5s or 500ms")
+		}
+		o.MaxWait = max(min(d, most), 1) // zero would be the default of the Throttle
+	}
+	if text := h.Get(priorityField); text != "" {
+		p := load.Normal
+		if p.UnmarshalText([]byte(text)) != nil {
+			return o, refusal(http.StatusBadRequest, "bad-request", priorityField+" must be low, normal, high or critical")
+		}
+		o.Priority = p
+	}
+	return o, nil
+}
+
+// foreign refuses what a web page in a browser on this machine sends: by its own name for
+// an address of this machine (DNS rebinding), or from another origin.
+func (p *Proxy) foreign(r *http.Request) *answer {
+	switch site := r.Header.Get("Sec-Fetch-Site"); {
+	case site != "" && site != "none" && site != "same-origin":
+		return refusal(http.StatusForbidden, "browser", "a page of another origin may not use this proxy")
+	case !local(r.Host) && onLoopback(r.Context()):
+		return refusal(http.StatusForbidden, "browser", "the field Host must be localhost or an address, not "+words.Quote(r.Host))
+	}
+	return nil
+}
+
+// local reports whether a Host is an address, or localhost.
+func local(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+}
+
+// localOf is the address of this proxy that a request came to; empty if unknown.
+func localOf(ctx context.Context) string {
+	if a, ok := ctx.Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return a.String()
+	}
+	return ""
+}
+
+// onLoopback reports whether a request came to an address that only this machine reaches.
+func onLoopback(ctx context.Context) bool {
+	a, err := netip.ParseAddrPort(localOf(ctx))
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// shows reports whether a request is for the page, or for its link.
+func (p *Proxy) shows(r *http.Request) bool {
+	return r.URL.Host == "" && r.Method != http.MethodConnect && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/"+pageName+"/"))
+}
+
+// serveOwn serves the page of what each Throttle has learnt, to this machine alone.
+func (p *Proxy) serveOwn(w http.ResponseWriter, r *http.Request) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	switch no := p.foreign(r); {
+	case no != nil:
+		no.write(w)
+	case err == nil && !from.Addr().Unmap().IsLoopback():
+		refusal(http.StatusForbidden, "not-local", "the page is for callers on this machine").write(w)
+	case r.URL.Path == "/":
+		http.Redirect(w, r, "/"+pageName+"/", http.StatusFound)
+	default:
+		http.StripPrefix("/"+pageName, p.page).ServeHTTP(w, r)
+	}
+}
+
+// proxy makes what passes requests and answers on.
+func (p *Proxy) proxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: sender{}, ModifyResponse: modify, ErrorHandler: p.fail,
+		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
+	}
+}
+
+// sender sends a request by the Transport of its API.
+type sender struct{}
+
+func (sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := exchangeOf(r.Context()).api
+	if r.Header.Get("Upgrade") != "" {
+		return a.upgrades.RoundTrip(r)
+	}
+	return a.plain.RoundTrip(r)
+}
+
+// forwarded are the fields that httputil.ReverseProxy removes. They are the caller's to
+// say: this proxy stands on its side.
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// rewrite makes the request for the API.
+func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
+	x := exchangeOf(r.In.Context())
+	r.Out.URL, r.Out.Host = x.to, x.to.Host
+	r.Out.Trailer = r.In.Trailer // no copy: its values are set while the body is read
+	for _, name := range forwarded {
+		if lines, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = lines
+		}
+	}
+	delete(r.Out.Header, waitField)
+	delete(r.Out.Header, priorityField)
+	r.Out.Header.Add(loopField, p.mark)
+	if !signed(r.Out.Header) {
+		// net/http then asks for gzip and decodes it: where a refusal says its reason in
+		// its body, that can be read.
+		delete(r.Out.Header, "Accept-Encoding")
+	}
+}
+
+// signed reports whether a request may carry a signature over its fields: such
+// credentials are lists of parameters.
+func signed(h http.Header) bool {
+	return strings.Contains(h.Get("Authorization"), ",") || h.Get("Signature") != "" || h.Get("Signature-Input") != ""
+}
+
+// modify changes an answer of an API: it has no field that marks those of this proxy, and
+// leads back to this proxy where the caller came by path.
+func modify(a *http.Response) error {
+	delete(a.Header, generated)
+	delete(a.Header, mayHaveRun)
+	x := exchangeOf(a.Request.Context())
+	if x == nil || x.own == "" {
+		return nil
+	}
+	base := x.api.base.String()
+	if to, ok := strings.CutPrefix(a.Header.Get("Location"), base); ok && (to == "" || strings.ContainsAny(to[:1], "/?#")) {
+		a.Header.Set("Location", x.own+to)
+	}
+	for i, link := range a.Header["Link"] { // of the next page, as a rule
+		a.Header["Link"][i] = strings.ReplaceAll(link, "<"+base+"/", "<"+x.own+"/")
+	}
+	return nil
+}
+
+// fail answers a request that no answer of the API came for.
+func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	ctx := r.Context()
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnding) {
+		panic(http.ErrAbortHandler) // the caller has gone
+	}
+	if x.upload != nil && x.upload.broken.Load() {
+		refusal(http.StatusBadRequest, "bad-body", "the body did not come whole").write(w)
+		return
+	}
+	a := judge(x.api.name, err)
+	if a.reason == "unreachable" && p.may(time.Now()) {
+		p.log.Warn("no answer", "api", x.api.name, "err", words.OneLine(err.Error()))
+	}
+	a.write(w)
+}
+
+// upload is the body of a request that is streamed.
+type upload struct {
+	io.ReadCloser
+	broken atomic.Bool // it ended with an error
+}
+
+func (u *upload) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if err != nil && err != io.EOF {
+		u.broken.Store(true)
+	}
+	return n, err
+}
+
+// buffers are used again by answers.
+type buffers struct{ sync.Pool }
+
+// Get returns a buffer.
+func (b *buffers) Get() []byte {
+	if p, ok := b.Pool.Get().(*[32 << 10]byte); ok {
+		return p[:]
+	}
+	return new([32 << 10]byte)[:]
+}
+
+// Put takes back a buffer of Get.
+func (b *buffers) Put(p []byte) { b.Pool.Put((*[32 << 10]byte)(p)) }
