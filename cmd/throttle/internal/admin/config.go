@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
@@ -82,6 +83,10 @@ type Config struct {
 	// stores). Counter, Guard and Sources are registered already. If nil, nothing
 	// more is.
 	Observe func(*throttleotel.Metrics) error
+
+	// Callers is the page of the callers of limited APIs, at /callers/. If nil, there is
+	// none.
+	Callers http.Handler
 
 	// ReadyNeedsStore makes /readyz red while the Store is away. If false, it is
 	// not: the fallback of the Guard decides.

@@ -15,6 +15,9 @@ func (s *server) routes() http.Handler {
 	if s.c.Pprof {
 		mux.Handle("/debug/pprof/", s.guarded(writer, s.profiles()))
 	}
+	if s.c.Callers != nil {
+		mux.Handle("GET /callers/", s.guarded(reader, http.StripPrefix("/callers", s.c.Callers)))
+	}
 	for _, e := range s.endpoints() {
 		mux.Handle(e.pattern, s.guarded(e.needs, s.answer(e.do)))
 	}

@@ -269,6 +269,9 @@ func (f *found) says() (all []string) {
 		if c.Envoy != nil {
 			all = append(all, "envoy on "+string(c.Envoy.Listen.Address))
 		}
+		if e := c.Egress; e != nil {
+			all = append(all, "egress on "+string(e.Listen)+" to "+words.Plural(len(e.APIs), "API", "APIs"))
+		}
 		if c.Admin != nil {
 			all = append(all, "admin on "+string(c.Admin.Listen.Address))
 		}
@@ -282,7 +285,7 @@ func (f *found) says() (all []string) {
 			text = "rules " + f.rulesOf + ": " + text
 		}
 		all = append(all, text)
-	} else if f.file.Rules == nil {
+	} else if c := f.file; c.Rules == nil && (c.Gateway != nil || c.Envoy != nil || c.Egress == nil) {
 		all = append(all, "no rules, so nobody is limited")
 	}
 	return all

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
 )
 
 // refuse fails the value at a path, if nothing was wrong before.
@@ -30,8 +32,8 @@ func (f *files) has(path string) bool {
 
 // check refuses what no field alone shows to be wrong.
 func (f *files) check(all []Named, c *File) {
-	if c.Gateway == nil && c.Envoy == nil && c.Admin == nil {
-		f.fail(all[0].Name, 1, 1, "no role; write gateway:, envoy: or admin:")
+	if c.Gateway == nil && c.Envoy == nil && c.Egress == nil && c.Admin == nil {
+		f.fail(all[0].Name, 1, 1, "no role; write gateway:, envoy:, egress: or admin:")
 		return
 	}
 	if c.Store != nil {
@@ -45,6 +47,9 @@ func (f *files) check(all []Named, c *File) {
 			f.refuse("gateway.proxy_header", "is for proxies, which is missing; those of the rules have a header there")
 		}
 		f.checkRoutes(c.Gateway.Routes)
+	}
+	if c.Egress != nil {
+		f.checkEgress(c)
 	}
 	if c.Admin != nil {
 		f.checkAdmin(c)
@@ -148,6 +153,19 @@ func (f *files) checkRoute(path string, r Route) {
 		f.refuse(path+".degraded", "says no answer; write to, or status, header, body or file")
 	default:
 		f.checkAnswer(path+".degraded", d)
+	}
+}
+
+func (f *files) checkEgress(c *File) {
+	for _, name := range slices.Sorted(maps.Keys(c.Egress.APIs)) {
+		a, path := c.Egress.APIs[name], join("egress.apis", name)+".fleet"
+		switch {
+		case !a.Fleet:
+		case !c.Store.Remote():
+			f.refuse(path, "needs a store that processes share; write the url of a Redis or PostgreSQL into store")
+		case limit.Limit(a.Rate).Unlimited():
+			f.refuse(path, "is for rate, which is missing; what is learnt is not shared")
+		}
 	}
 }
 
@@ -259,6 +277,9 @@ func (f *files) checkSockets(c *File) {
 		}
 		check("envoy.listen", c.Envoy.Listen.Address)
 		reuse("envoy.listen", c.Envoy.Listen.Address, c.Envoy.Listen.ReusePort)
+	}
+	if c.Egress != nil {
+		check("egress.listen", c.Egress.Listen)
 	}
 	if c.Admin != nil {
 		check("admin.listen", c.Admin.Listen.Address)

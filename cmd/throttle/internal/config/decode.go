@@ -164,6 +164,8 @@ func (d *decoder) table(n *tree.Node, v reflect.Value, f field, path string) {
 	case n.Kind != tree.Map:
 		d.failNode(n, path, "%s: must be %s", n.Show(), f.shape(v.Type()))
 		return
+	case len(n.Fields) == 0 && f.need:
+		d.failNode(n, path, "empty; write one at least")
 	case len(n.Fields) == 0:
 		d.failNode(n, path, "empty; leave it out")
 	case len(n.Fields) > maxItems:

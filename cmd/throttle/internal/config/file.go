@@ -12,6 +12,7 @@ type File struct {
 	Rules   *Rules   `name:"rules" doc:"where the rules come from: file, then url, then overlay" default:"nobody is limited"`
 	Gateway *Gateway `name:"gateway" doc:"the reverse proxy" default:"none"`
 	Envoy   *Envoy   `name:"envoy" doc:"the rate limit service of Envoy" default:"none"`
+	Egress  *Egress  `name:"egress" doc:"the proxy for callers of limited APIs" default:"none"`
 	Admin   *Admin   `name:"admin" doc:"health, metrics and the API of operators" default:"none"`
 	Drain   *Drain   `name:"drain" default:"as below" doc:"how the program ends"`
 	Log     *Log     `name:"log" default:"as below" doc:"what is logged, on standard error"`
@@ -81,6 +82,27 @@ type EnvoySocket struct {
 	Address   Listen `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT, unix:PATH or systemd:NAME"`
 	TLS       *TLS   `name:"tls" default:"plain HTTP/2" doc:"files in PEM form, read again when they change"`
 	ReusePort bool   `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
+}
+
+// Egress is the proxy for callers of limited APIs.
+type Egress struct {
+	Listen      Listen               `name:"listen" need:"true" doc:"socket that it serves: HOST:PORT, unix:PATH or systemd:NAME; all that reach it may call the APIs, so as a rule 127.0.0.1:8090"`
+	APIs        map[string]CalledAPI `name:"apis" need:"true" doc:"the APIs, at most 100, each by a name: callers write http://LISTEN/NAME/ in place of its url"`
+	MaxBody     Size                 `name:"max_body" least:"1B" most:"64MiB" default:"1MiB" doc:"largest body of a request that is kept in memory, so that the request can be sent again; longer ones are streamed and sent once"`
+	MaxRequests int                  `name:"max_requests" least:"1" most:"1000000" default:"10000" doc:"most requests at a time, waiting ones included; beyond it the answer is 503"`
+	Timeout     time.Duration        `name:"timeout" least:"10ms" most:"24h" default:"10m" doc:"longest wait for the header of an API's answer; after that the answer is 504"`
+}
+
+// CalledAPI is a limited API. In the file it may be the URL alone.
+type CalledAPI struct {
+	URL         Web           `name:"url" need:"true" short:"true" doc:"where it is, as https://api.github.com"`
+	Account     Field         `name:"account" default:"one limit for all" doc:"header:NAME: each value of that header field has a limit of its own"`
+	Dialect     string        `name:"dialect" default:"by the host" doc:"how the API reports its limits: one of docs/dialects.md"`
+	Rate        Rate          `name:"rate" default:"learnt" doc:"the limit, where it is known, as 4/s or 100/min burst 10"`
+	Fleet       bool          `name:"fleet" default:"false" doc:"share rate with the other processes that use the same store"`
+	MaxInFlight int           `name:"max_in_flight" least:"1" most:"1000000" default:"none" doc:"most requests in flight for one account"`
+	Wait        time.Duration `name:"wait" least:"1ms" most:"24h" default:"1m" doc:"longest time that a request waits for its turn and between tries; after that the answer is 429 or 504"`
+	Private     bool          `name:"private" default:"false" doc:"permit private addresses, which the host of url may resolve to"`
 }
 
 // AdminSocket is the socket of operators. In the file it may be the address alone.

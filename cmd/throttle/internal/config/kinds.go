@@ -14,8 +14,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
 )
 
 // Scalars of the file beside text, numbers, true and false.
@@ -32,11 +35,16 @@ type (
 	Upstream string
 	// StoreURL is the URL of a store.
 	StoreURL string
+	// Field is a header field, as header:NAME; its value is the NAME.
+	Field string
 	// Size is a number of bytes.
 	Size int64
 	// Overlay is a file, or InStore.
 	Overlay string
 )
+
+// Rate is a rate that is known, with a burst or none.
+type Rate limit.Limit
 
 // InStore is an Overlay that all instances share.
 const InStore Overlay = "store"
@@ -69,6 +77,8 @@ var kinds = map[reflect.Type]kind{
 	reflect.TypeFor[Web]():           {what: "a URL, as https://HOST/PATH", kind: tree.Text, pattern: `^https?://[^/]`, read: readWeb},
 	reflect.TypeFor[Upstream]():      {what: "a URL, as http://HOST:PORT", kind: tree.Text, pattern: `^(https?|h2c|dns\+srv)://[^/]`, read: readUpstream},
 	reflect.TypeFor[StoreURL]():      {what: "the URL of a store, as memory:, redis://HOST or postgres://USER@HOST/DATABASE", kind: tree.Text, pattern: `^[a-z][a-z0-9+]*:`, read: readStoreURL},
+	reflect.TypeFor[Field]():         {what: "a header field, as header:Authorization", kind: tree.Text, pattern: "^header:[A-Za-z0-9!#$%&'*+.^_|~-]+$", read: readField},
+	reflect.TypeFor[Rate]():          {what: "a rate, as 4/s or 100/min burst 10", kind: tree.Text, unit: "/s", pattern: `^[0-9.]+/`, read: readRate},
 	reflect.TypeFor[Size]():          {what: "a size, as 64KiB or 10MB", kind: tree.Text, unit: "B", pattern: `^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)$`, read: readSize},
 	reflect.TypeFor[Overlay]():       {what: "the path of a file, or store", kind: tree.Text, pattern: `.`, read: readOverlay},
 }
@@ -259,6 +269,27 @@ func sizeOf(text string) (int64, bool) {
 		return 0, false
 	}
 	return n * unit, true
+}
+
+func readField(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
+	name, ok := strings.CutPrefix(text, "header:")
+	if !ok || !httpguts.ValidHeaderFieldName(name) || strings.Contains(name, "`") {
+		return "must be a header field, as header:Authorization"
+	}
+	v.SetString(name)
+	return ""
+}
+
+func readRate(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
+	l, err := limit.Parse(text, nil)
+	switch {
+	case err != nil:
+		return strings.TrimPrefix(err.Error(), "limit: ")
+	case l.Kind != limit.TokenBucket || l.Count <= 0 || l.Unlimited():
+		return "must be a rate above zero, as 4/s or 100/min burst 10"
+	}
+	v.Set(reflect.ValueOf(Rate(l)))
+	return ""
 }
 
 func readOverlay(d *decoder, text string, v reflect.Value, f field, k kind) string {

@@ -139,9 +139,15 @@ func Table() string {
 func rows(b *strings.Builder, path string, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
 		inner, list := f.typ, ""
-		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice && inner != reflect.TypeFor[[]byte]() {
-			if inner.Kind() == reflect.Slice {
+		for {
+			if _, scalar := kinds[inner]; scalar || inner.Kind() != reflect.Pointer && inner.Kind() != reflect.Slice && inner.Kind() != reflect.Map {
+				break
+			}
+			switch inner.Kind() {
+			case reflect.Slice:
 				list = "[]"
+			case reflect.Map:
+				list = ".NAME"
 			}
 			inner = inner.Elem()
 		}

@@ -84,6 +84,8 @@ var samples = map[reflect.Type]struct{ good, bad []string }{
 	reflect.TypeFor[Listen]():   {[]string{"':80'", "'127.0.0.1:${PORT}'", "unix:/a"}, []string{"80", "localhost", "''", "'unix:'"}},
 	reflect.TypeFor[Path]():     {[]string{"x"}, []string{"1", "''", "{}"}},
 	reflect.TypeFor[Secret]():   {[]string{"x", "'${PASS}'"}, []string{"1", "''"}},
+	reflect.TypeFor[Field]():    {[]string{"header:X-Api-Key"}, []string{"Authorization", "'header:'", "'header:a b'", "1", "''"}},
+	reflect.TypeFor[Rate]():     {[]string{"4/s", "100/min burst 10"}, []string{"1", "x", "''"}},
 	reflect.TypeFor[Overlay]():  {[]string{"x", "store"}, []string{"1", "''"}},
 	reflect.TypeFor[Web]():      {[]string{"http://h", "https://h/p?q"}, []string{"ftp://h", "h", "1", "''"}},
 	reflect.TypeFor[Upstream](): {[]string{"http://h", "https://h:1/p", "h2c://h:1", "dns+srv://n"}, []string{"ftp://h", "h:1", "1", "'http://'"}},
@@ -138,6 +140,8 @@ func walk(t *testing.T, typ reflect.Type, wrap string, do func(name, text string
 		case inner.Kind() == reflect.Struct:
 			do(f.name, text, f, inner)
 			walk(t, inner, text, do)
+		case inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct:
+			walk(t, inner.Elem(), fmt.Sprintf(text, "{k: %s}"), do)
 		case inner.Kind() == reflect.Map:
 			do(f.name, fmt.Sprintf(text, "{k: %s}"), f, inner.Elem())
 		}
@@ -152,6 +156,9 @@ func needed(t *testing.T, f field) string {
 	inner := f.typ
 	for inner.Kind() == reflect.Slice {
 		inner = inner.Elem()
+	}
+	if inner.Kind() == reflect.Map {
+		return "{k: 'http://h'}"
 	}
 	if inner == reflect.TypeFor[Route]() {
 		return "{to: 'http://h'}"

@@ -37,7 +37,8 @@ Flags:
                  several -to are several APIs, each with a limit of its own
   -listen ADDR   where it listens, default 127.0.0.1:8090; :8090 is every address of
                  this machine: whoever reaches it may call the APIs through it
-  -account NAME  the header field whose values have a limit each, as Authorization
+  -account header:NAME
+                 the header field whose values have a limit each, as header:Authorization
   -rate RATE     the limit of each API where it is known, as '4/s' or '100/min burst 10';
                  else it is learnt
   -most N        bound the calls in flight, default none
@@ -52,17 +53,18 @@ Flags:
 
 Examples:
   throttle egress -to https://api.github.com
-  throttle egress -to github=https://api.github.com -to https://api.openai.com -account Authorization
+  throttle egress -to github=https://api.github.com -to https://api.openai.com -account header:Authorization
   throttle egress -to legacy=http://old.internal:8000 -private -rate 4/s -most 2
 `
 
 // options is what the command line asks for.
 type options struct {
 	Config
-	each   API // what holds for every API
-	to     []string
-	listen string
-	rate   string
+	each    API // what holds for every API
+	to      []string
+	listen  string
+	rate    string
+	account string
 }
 
 // Run serves until ctx ends.
@@ -159,7 +161,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("egress", flag.ContinueOnError)
 	flags.Func("to", "", func(text string) error { o.to = append(o.to, text); return nil })
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8090", "")
-	flags.StringVar(&o.each.Account, "account", "", "")
+	flags.StringVar(&o.account, "account", "", "")
 	flags.StringVar(&o.each.Dialect, "dialect", "", "")
 	flags.StringVar(&o.rate, "rate", "", "")
 	flags.IntVar(&o.each.MaxInFlight, "most", 0, "")
@@ -173,6 +175,12 @@ func (o *options) flags() *flag.FlagSet {
 
 // check checks what holds for every API.
 func (o *options) check() (err error) {
+	if o.account != "" {
+		var ok bool
+		if o.each.Account, ok = strings.CutPrefix(o.account, "header:"); !ok || o.each.Account == "" {
+			return usage.Errorf("egress: -account %s: must be like header:Authorization", words.Quote(o.account))
+		}
+	}
 	if o.rate != "" {
 		if o.each.Rate, err = limit.Parse(o.rate, time.LoadLocation); err != nil {
 			return usage.Errorf("egress: -rate: %v", err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httputil"
 	"slices"
 	"strings"
@@ -170,6 +171,9 @@ func (p *Proxy) Observed(name string) (*throttle.Group, *throttle.Counter) {
 	}
 	return nil, nil
 }
+
+// Page is the page of what each Throttle has learnt. It asks for no password.
+func (p *Proxy) Page() http.Handler { return p.page }
 
 // checkName refuses a name that could not stand in a path, or stands for the page.
 func checkName(name string) string {

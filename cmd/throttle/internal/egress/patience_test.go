@@ -12,6 +12,7 @@ import (
 
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 )
 
 // inMemory answers without a network.
@@ -103,6 +104,27 @@ func TestLongRetryAfter(t *testing.T) {
 			if e.after > time.Second || e.status != 429 || e.retryAfter < "29" || len(e.retryAfter) != 2 {
 				t.Errorf("answered %+v, want 429 at once with about 30", e)
 			}
+		}
+	})
+}
+
+// TestFleet: two processes that share a store keep one rate together.
+func TestFleet(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var shared memory.Store
+		var all [2][]ended
+		var both sync.WaitGroup
+		for i := range all {
+			p, err := New(Config{Store: &shared, APIs: map[string]API{"api": {URL: "http://api.test", Fleet: true, Rate: limit.Limit{Count: 10, Period: time.Second}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.apis[0].plain.Base = inMemory(func(*http.Request) int { return 200 })
+			both.Go(func() { all[i] = together(t, p, 50) })
+		}
+		both.Wait()
+		if last := max(all[0][49].after, all[1][49].after); last < 8900*time.Millisecond || last > 10*time.Second {
+			t.Errorf("100 calls at 10/s with a burst of 10 ended after %v, want 9 s", last)
 		}
 	})
 }

@@ -28,6 +28,7 @@ type running struct {
 	t       *testing.T
 	dir     string
 	gateway string // its URL
+	egress  string // its URL
 	admin   string // its URL
 	stop    func() int
 
@@ -89,6 +90,7 @@ func start(t *testing.T, dir string, names ...string) *running {
 	t.Cleanup(func() { r.stop() })
 	var at struct {
 		Gateway []string
+		Egress  string
 		Admin   string
 	}
 	if err := json.Unmarshal([]byte(r.said("serving")), &at); err != nil {
@@ -97,6 +99,7 @@ func start(t *testing.T, dir string, names ...string) *running {
 	if len(at.Gateway) > 0 {
 		r.gateway = "http://" + at.Gateway[0]
 	}
+	r.egress = "http://" + at.Egress
 	r.admin = "http://" + at.Admin
 	return r
 }

@@ -127,6 +127,9 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 		p.own = files
 		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.Config, ClientAuth: files.Auth()}
 	}
+	if p.egress != nil {
+		c.Callers = p.egress.Page()
+	}
 	l, err := p.sockets.Listen(ctx, string(a.Listen.Address))
 	if err != nil {
 		return nil, p.began.Fail("admin.listen", "%v", err)
@@ -165,6 +168,7 @@ func (p *program) observe(m *throttleotel.Metrics) error {
 	case *throttlesql.Store:
 		errs = append(errs, m.SQL("store", remote))
 	}
+	errs = append(errs, p.observeEgress(m))
 	latency, err := m.Latency("serve")
 	p.latency.Store(&latency)
 	return errors.Join(append(errs, err)...)
@@ -194,8 +198,8 @@ func Check(f *config.File) error {
 			return err
 		}
 	}
-	if f.Gateway == nil {
-		return nil
+	if err := checkEgress(f); err != nil || f.Gateway == nil {
+		return err
 	}
 	if err := checkListeners(f); err != nil {
 		return err

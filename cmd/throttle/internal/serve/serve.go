@@ -27,8 +27,8 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-const help = `throttle serve runs a gateway with rate limits, or the rate limit service of Envoy, and
-the listener of their operators.
+const help = `throttle serve runs a gateway with rate limits, the rate limit service of Envoy, a proxy
+for callers of limited APIs (egress), and the listener of their operators.
 
 Usage: throttle serve FILE...
 
@@ -71,6 +71,7 @@ type program struct {
 	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway   // nil: no such role
 	envoy   *envoyRole         // nil: no such role
+	egress  *egressRole        // nil: no such role
 	admin   *adminRole         // nil: no such role
 	own     *certificate.Files // of the admin listener; nil: none
 	// listening are the sockets of the gateway.
@@ -149,6 +150,9 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		if p.envoy != nil {
 			err = errors.Join(err, p.envoy.listener.Close())
 		}
+		if p.egress != nil {
+			err = errors.Join(err, p.egress.listener.Close())
+		}
 		p.storage.close()
 		return err
 	}
@@ -183,6 +187,11 @@ func (p *program) openRoles(ctx context.Context) (err error) {
 	}
 	if p.began.Envoy != nil {
 		if p.envoy, err = p.openEnvoy(ctx); err != nil {
+			return err
+		}
+	}
+	if p.began.Egress != nil {
+		if p.egress, err = p.openEgress(ctx); err != nil {
 			return err
 		}
 	}
@@ -222,14 +231,15 @@ func (p *program) serve(ctx context.Context) error {
 	return err
 }
 
-// serveRoles serves callers until ctx ends, or a role fails, which stops the other.
+// serveRoles serves callers until ctx ends, or a role fails, which stops the others.
 func (p *program) serveRoles(ctx context.Context, stop func()) error {
-	ended := make(chan error, 2)
+	ended := make(chan error, 3)
 	go func() { ended <- p.serveGateway(ctx) }()
 	go func() { ended <- p.serveEnvoy(ctx) }()
+	go func() { ended <- p.serveEgress(ctx) }()
 	err := <-ended
 	stop()
-	return errors.Join(err, <-ended)
+	return errors.Join(err, <-ended, <-ended)
 }
 
 func (p *program) serveGateway(ctx context.Context) error {
@@ -259,10 +269,14 @@ func (p *program) say() {
 	if p.envoy != nil {
 		all = append(all, "envoy", p.envoy.listener.Addr().String())
 	}
+	if p.egress != nil {
+		all = append(all, "egress", p.egress.listener.Addr().String())
+	}
 	if p.admin != nil {
 		all = append(all, "admin", p.admin.listener.Addr().String())
 	}
 	switch {
+	case p.gateway == nil && p.envoy == nil && p.egress != nil: // rules are for the others
 	case p.sources.stack == nil:
 		all = append(all, "rules", "none: nobody is limited")
 	case p.sources.version() == "":

@@ -1,0 +1,171 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+const child = "THROTTLE_EGRESS_CHILD" // runs the command in place of the tests
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(child); args != "" {
+		if err := Run(context.Background(), strings.Fields(args), nil, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// timed are the latencies of calls, one after the other on each connection.
+func timed(t *testing.T, url string, conns int, d time.Duration) (p50, p99 time.Duration) {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: conns}
+	defer transport.CloseIdleConnections()
+	var mu sync.Mutex
+	var all []time.Duration
+	var group sync.WaitGroup
+	end := time.Now().Add(d)
+	for range conns {
+		group.Go(func() {
+			var own []time.Duration
+			for began := time.Now(); began.Before(end); began = time.Now() {
+				r, _ := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+				a, err := transport.RoundTrip(r)
+				if err != nil || a.StatusCode != 200 {
+					t.Errorf("%s: %v, %v", url, a, err)
+					return
+				}
+				io.Copy(io.Discard, a.Body)
+				a.Body.Close()
+				own = append(own, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, own...)
+		})
+	}
+	group.Wait()
+	slices.Sort(all)
+	if len(all) == 0 {
+		t.Fatal("no call")
+	}
+	return all[len(all)/2], all[len(all)*99/100]
+}
+
+// TestSoakAdded: what the proxy adds to a call that need not wait, beside a bare
+// ReverseProxy, in turns.
+func TestSoakAdded(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("SOAK NOT RUN: what the proxy adds to a call, a minute; make soak runs it")
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello, world\n") }))
+	defer s.Close()
+	to, _ := url.Parse(s.URL)
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, BufferPool: new(buffers), Transport: &http.Transport{MaxIdleConnsPerHost: 256},
+	})
+	defer bare.Close()
+	e := serve(t, Config{APIs: map[string]API{"api": {URL: s.URL}}})
+	urls := map[string]string{"bare": bare.URL, "bare again": bare.URL, "egress": e.url + "/api/"}
+	for _, conns := range []int{1, 16} {
+		timed(t, urls["egress"], conns, 2*time.Second) // the first calls learn that there is no limit
+		p50s, p99s := map[string][]time.Duration{}, map[string][]time.Duration{}
+		for range 7 {
+			for name, at := range urls {
+				p50, p99 := timed(t, at, conns, time.Second)
+				p50s[name], p99s[name] = append(p50s[name], p50), append(p99s[name], p99)
+			}
+		}
+		for name := range urls {
+			slices.Sort(p50s[name])
+			slices.Sort(p99s[name])
+			t.Logf("%d at a time, %-10s  p50 %v  p99 %v", conns, name, p50s[name][3].Round(time.Microsecond), p99s[name][3].Round(time.Microsecond))
+		}
+		if added := p50s["egress"][3] - p50s["bare"][3]; conns == 1 && added > 150*time.Microsecond {
+			t.Errorf("the proxy adds %v to the p50, want at most 150µs", added)
+		}
+	}
+}
+
+// TestManyWait: 2,000 callers wait in line, and take little memory.
+func TestManyWait(t *testing.T) {
+	s := httptest.NewServer(status(200))
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(cmd.Environ(), child+"=-to api="+s.URL+" -rate 1/m -wait 100h -listen "+clitest.Vacant(t))
+	errs, err := cmd.StderrPipe()
+	if err != nil || cmd.Start() != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cancel()
+	lines := bufio.NewScanner(errs)
+	lines.Scan()
+	at := regexp.MustCompile(`http://([^/]+)/api/`).FindStringSubmatch(lines.Text())
+	if at == nil {
+		t.Fatalf("it said %q", lines.Text())
+	}
+	before := resident(t, cmd.Process.Pid)
+	const callers = 2000
+	for range callers {
+		c, err := net.Dial("tcp", at[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET /api/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer 0123456789012345678901234567890123456789\r\nUser-Agent: many\r\nAccept: */*\r\n\r\n")
+	}
+	for text := ""; !strings.Contains(text, fmt.Sprint(callers-1)); {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+at[1]+"/throttle/state.json", nil)
+		a, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(a.Body)
+		a.Body.Close()
+		if text = string(body); t.Context().Err() != nil {
+			t.Fatal(text)
+		}
+	}
+	after := resident(t, cmd.Process.Pid)
+	t.Logf("%d callers wait: %.1f MB resident, %.1f MB before", callers, after, before)
+	if after > 100 {
+		t.Errorf("%.1f MB are resident, want at most 100", after)
+	}
+}
+
+// resident is the memory of a process in MB.
+func resident(t *testing.T, pid int) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no VmRSS in %s", text)
+	}
+	kB, _ := strconv.Atoi(string(found[1]))
+	return float64(kB) / 1000
+}
