@@ -197,15 +197,16 @@ func TestSchemaIsTheDecoder(t *testing.T) {
 // The table in the documents is the description.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs + "serve.md")
-	if err != nil {
-		t.Fatal(err)
+	more, errMore := os.ReadFile(docs + "egress.md")
+	if err != nil || errMore != nil {
+		t.Fatal(err, errMore)
 	}
 	if !strings.Contains(string(text), Table()) {
 		t.Errorf("docs/serve.md has not this table:\n%s", Table())
 	}
 	schema := compiled(t)
 	seen := 0
-	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+	for _, block := range strings.Split(string(text)+string(more), "```yaml\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		if !strings.Contains(block, "version: 1\n") {
 			continue

@@ -65,7 +65,7 @@ var (
 // that a limit refused it (429) or that the API may serve it later (503), which clients
 // answer by a retry whatever the method, is only for one that has certainly not been
 // executed, or that may be repeated: only such a one runs out of the retry budget.
-func judge(name string, err error) *answer {
+func judge(now time.Time, name string, err error) *answer {
 	a := &answer{status: http.StatusBadGateway, reason: "unreachable", text: name + ": " + err.Error(), ran: true}
 	e := (*throttle.Error)(nil)
 	if !errors.As(err, &e) {
@@ -83,7 +83,11 @@ func judge(name string, err error) *answer {
 		a.later(http.StatusServiceUnavailable, e.Wait)
 	case e.Reason == context.DeadlineExceeded, e.Reason == throttle.ErrTooLate:
 		a.reason, a.text = "wait", tooLong(name, e)
-		a.later(http.StatusTooManyRequests, e.Wait)
+		wait := e.Wait
+		if wait == 0 { // it has waited as long as it may
+			wait = e.Why.Until.Sub(now)
+		}
+		a.later(http.StatusTooManyRequests, wait)
 	case e.Reason == throttle.ErrBudget:
 		a.reason, a.status = "retry-budget", statusOf(e.Err)
 	default:

@@ -18,6 +18,7 @@ import (
 // TestJudge: nothing that may have been executed is answered so that a client retries it
 // by itself.
 func TestJudge(t *testing.T) {
+	t0 := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	refused := &throttlehttp.StatusError{Code: 429}
 	broken := &throttlehttp.StatusError{Code: 503}
 	for _, c := range []struct {
@@ -27,6 +28,7 @@ func TestJudge(t *testing.T) {
 		{&throttle.Error{Reason: context.DeadlineExceeded, Wait: 1500 * time.Millisecond}, "429 wait 2 false"},
 		{&throttle.Error{Reason: context.DeadlineExceeded, Wait: pace.Never}, "429 wait 1 false"},
 		{&throttle.Error{Reason: context.DeadlineExceeded}, "429 wait 1 false"},
+		{&throttle.Error{Reason: context.DeadlineExceeded, Why: pace.Why{Until: t0.Add(25 * time.Second)}}, "429 wait 25 false"},
 		{&throttle.Error{Reason: context.DeadlineExceeded, Wait: time.Minute, Err: refused, Tries: 3}, "429 wait 60 false"},
 		{&throttle.Error{Reason: context.DeadlineExceeded, Wait: time.Minute, Err: broken, Tries: 1, MayHaveRun: true}, "504 wait  true"},
 		{&throttle.Error{Reason: throttle.ErrTooLate, Wait: time.Second}, "429 wait 1 false"},
@@ -40,7 +42,7 @@ func TestJudge(t *testing.T) {
 		{errors.New("the upstream switches protocols"), "502 unreachable  true"},
 	} {
 		w := httptest.NewRecorder()
-		judge("api", c.err).write(w)
+		judge(t0, "api", c.err).write(w)
 		h := w.Header()
 		if got := fmt.Sprint(w.Code, " ", h.Get(generated), " ", h.Get("Retry-After"), " ", h.Get(mayHaveRun)); got != c.want {
 			t.Errorf("judge(%v) = %s, want %s", c.err, got, c.want)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"sync/atomic"
+	"time"
 )
 
 // keep makes room for the body of a request that is to be kept in memory, so that the
@@ -21,14 +23,39 @@ func (p *Proxy) keep(r *http.Request) int64 {
 	return n
 }
 
-// fill reads the body of a request, whose length is known.
-func fill(r *http.Request) error {
+// fill reads the body of a request, whose length is known, within p.bodyIn.
+func (p *Proxy) fill(w http.ResponseWriter, r *http.Request) error {
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(p.bodyIn)) // it fails where there is no connection
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return err
 	}
+	_ = conn.SetReadDeadline(time.Time{})
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = r.GetBody()
 	delete(r.Header, "Expect") // there is nothing to wait for
 	return nil
+}
+
+// bodyIdle bounds the wait for the next bytes of a body that is streamed.
+const bodyIdle = 5 * time.Minute
+
+// upload is the body of a request that is streamed.
+type upload struct {
+	io.ReadCloser
+	conn   *http.ResponseController
+	broken atomic.Bool // it ended with an error
+}
+
+func (u *upload) Read(b []byte) (int, error) {
+	_ = u.conn.SetReadDeadline(time.Now().Add(bodyIdle))
+	n, err := u.ReadCloser.Read(b)
+	switch {
+	case err == io.EOF:
+		_ = u.conn.SetReadDeadline(time.Time{}) // the connection goes on
+	case err != nil:
+		u.broken.Store(true)
+	}
+	return n, err
 }

@@ -6,6 +6,7 @@ package egress
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -116,6 +117,9 @@ type Proxy struct {
 	room     chan struct{} // holds one for each request
 	bodies   atomic.Int64  // bytes kept
 	draining atomic.Bool
+	watched  context.Context // ends the streams of the page
+	unwatch  context.CancelFunc
+	bodyIn   time.Duration // bounds the wait for a body that is kept
 	sparing
 }
 
@@ -149,6 +153,8 @@ func New(c Config) (*Proxy, error) {
 		p.apis = append(p.apis, a)
 		p.page.Groups[name], p.page.Counters[name] = &a.group, &a.counter
 	}
+	p.watched, p.unwatch = context.WithCancel(context.Background())
+	p.bodyIn = time.Minute
 	p.reverse = p.proxy()
 	return p, nil
 }

@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -72,12 +70,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if n := p.keep(out); n > 0 {
 		defer p.bodies.Add(-n)
-		if err := fill(out); err != nil {
-			refusal(http.StatusBadRequest, "bad-body", "the body did not come: "+err.Error()).write(w)
+		if err := p.fill(w, out); err != nil {
+			refusal(http.StatusBadRequest, "bad-body", "the body did not come whole: "+err.Error()).write(w)
 			return
 		}
 	} else if out.ContentLength != 0 {
-		x.upload = &upload{ReadCloser: out.Body}
+		x.upload = &upload{ReadCloser: out.Body, conn: http.NewResponseController(w)}
 		out.Body = x.upload
 	}
 	p.reverse.ServeHTTP(w, out)
@@ -184,7 +182,10 @@ func (p *Proxy) serveOwn(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/":
 		http.Redirect(w, r, "/"+pageName+"/", http.StatusFound)
 	default:
-		http.StripPrefix("/"+pageName, p.page).ServeHTTP(w, r)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(p.watched, cancel)()
+		http.StripPrefix("/"+pageName, p.page).ServeHTTP(w, r.WithContext(ctx))
 	}
 }
 
@@ -267,25 +268,11 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		refusal(http.StatusBadRequest, "bad-body", "the body did not come whole").write(w)
 		return
 	}
-	a := judge(x.api.name, err)
+	a := judge(time.Now(), x.api.name, err)
 	if a.reason == "unreachable" && p.may(time.Now()) {
 		p.log.Warn("no answer", "api", x.api.name, "err", words.OneLine(err.Error()))
 	}
 	a.write(w)
-}
-
-// upload is the body of a request that is streamed.
-type upload struct {
-	io.ReadCloser
-	broken atomic.Bool // it ended with an error
-}
-
-func (u *upload) Read(b []byte) (int, error) {
-	n, err := u.ReadCloser.Read(b)
-	if err != nil && err != io.EOF {
-		u.broken.Store(true)
-	}
-	return n, err
 }
 
 // buffers are used again by answers.

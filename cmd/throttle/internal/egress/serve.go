@@ -35,6 +35,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 	}
 	p.draining.Store(true)
 	pause(p.cfg.Drain.Delay)
+	p.unwatch()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Drain.Timeout)
 	defer cancel()
 	_ = server.Shutdown(patience) // what it leaves is counted below

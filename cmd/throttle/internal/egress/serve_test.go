@@ -39,6 +39,21 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainOfPage: a page that is open does not hold up the end.
+func TestDrainOfPage(t *testing.T) {
+	e := before(t, API{}, status(200))
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", e.url+"/throttle/events", nil)
+	a, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	began := time.Now()
+	if err := e.end(); err != nil || time.Since(began) > 5*time.Second {
+		t.Errorf("Serve returned %v after %v", err, time.Since(began))
+	}
+}
+
 // TestDrainCuts: what waits still at the end of the drain is answered that it may come
 // again, and what is in flight is cut.
 func TestDrainCuts(t *testing.T) {
