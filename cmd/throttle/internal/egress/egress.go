@@ -43,7 +43,7 @@ type Config struct {
 	Timeout time.Duration
 	// Drain is how it ends.
 	Drain Drain
-	// Store is what processes share a known limit by, see API.Fleet. It may be nil if no
+	// Store holds the known limits that processes share, see API.Fleet. It may be nil if no
 	// API has that.
 	Store store.Store
 	// Log is where faults are logged. If nil, they are not.

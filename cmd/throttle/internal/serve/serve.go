@@ -144,15 +144,7 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		p.control.Spread = e.Spread
 	}
 	if err = p.openRoles(ctx); err != nil {
-		for _, l := range p.listening {
-			err = errors.Join(err, l.Close())
-		}
-		if p.envoy != nil {
-			err = errors.Join(err, p.envoy.listener.Close())
-		}
-		if p.egress != nil {
-			err = errors.Join(err, p.egress.listener.Close())
-		}
+		err = errors.Join(err, p.closeRoles())
 		p.storage.close()
 		return err
 	}
@@ -160,6 +152,21 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		p.log.Warn("a socket of the service manager is not used", "socket", name)
 	}
 	return nil
+}
+
+// closeRoles closes the sockets that were opened before one could not be.
+func (p *program) closeRoles() error {
+	var errs []error
+	for _, l := range p.listening {
+		errs = append(errs, l.Close())
+	}
+	if p.envoy != nil {
+		errs = append(errs, p.envoy.listener.Close())
+	}
+	if p.egress != nil {
+		errs = append(errs, p.egress.listener.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
