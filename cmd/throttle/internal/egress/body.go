@@ -25,13 +25,12 @@ func (p *Proxy) keep(r *http.Request) int64 {
 
 // fill reads the body of a request, whose length is known, within p.bodyIn.
 func (p *Proxy) fill(w http.ResponseWriter, r *http.Request) error {
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(p.bodyIn)) // it fails where there is no connection
+	// It bounds the reading of this request. It fails where there is no connection.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.bodyIn))
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return err
 	}
-	_ = conn.SetReadDeadline(time.Time{})
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = r.GetBody()
 	delete(r.Header, "Expect") // there is nothing to wait for
@@ -51,10 +50,7 @@ type upload struct {
 func (u *upload) Read(b []byte) (int, error) {
 	_ = u.conn.SetReadDeadline(time.Now().Add(bodyIdle))
 	n, err := u.ReadCloser.Read(b)
-	switch {
-	case err == io.EOF:
-		_ = u.conn.SetReadDeadline(time.Time{}) // the connection goes on
-	case err != nil:
+	if err != nil && err != io.EOF {
 		u.broken.Store(true)
 	}
 	return n, err
