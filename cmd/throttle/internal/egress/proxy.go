@@ -75,7 +75,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	} else if out.ContentLength != 0 {
-		x.upload = &upload{ReadCloser: out.Body, conn: http.NewResponseController(w)}
+		x.upload = &upload{ReadCloser: out.Body}
+		if r.ProtoMajor == 1 {
+			x.upload.conn = http.NewResponseController(w)
+		}
 		out.Body = x.upload
 	}
 	p.reverse.ServeHTTP(w, out)
