@@ -45,7 +45,7 @@ const bodyIdle = 5 * time.Minute
 type upload struct {
 	io.ReadCloser
 	conn   *http.ResponseController // nil: there is no bound
-	broken atomic.Bool // it ended with an error
+	broken atomic.Bool              // it ended with an error
 }
 
 func (u *upload) Read(b []byte) (int, error) {

@@ -272,8 +272,8 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	a := judge(time.Now(), x.api.name, err)
-	if a.reason == "unreachable" && p.may(time.Now()) {
-		p.log.Warn("no answer", "api", x.api.name, "err", words.OneLine(err.Error()))
+	if p.may(time.Now()) {
+		p.log.Warn("given up", "api", x.api.account(r), "reason", a.reason, "status", a.status, "err", words.OneLine(err.Error()))
 	}
 	a.write(w)
 }

@@ -2,10 +2,12 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -440,10 +442,17 @@ func TestDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	e := serve(t, Config{APIs: map[string]API{"api": {URL: "http://" + l.Addr().String()}}})
+	var log bytes.Buffer
+	e := serve(t, Config{APIs: map[string]API{"api": {URL: "http://" + l.Addr().String()}}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	a := e.send("POST", "/api/", strings.NewReader("x"))
 	if a.StatusCode != 502 || a.mark() != "unreachable" || a.Header.Get(mayHaveRun) != "false" {
 		t.Errorf("answered %d %q: %s", a.StatusCode, a.mark(), a.body)
+	}
+	if err := e.end(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, `msg="given up" api=api reason=unreachable status=502 err="throttle: no tries left, after 1 try, not executed: `) {
+		t.Errorf("the log says\n%s", text)
 	}
 }
 

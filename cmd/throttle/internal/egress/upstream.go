@@ -96,6 +96,7 @@ func (a *api) dials(timeout time.Duration, protocols ...func(*http.Protocols)) *
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: timeout,
 		ExpectContinueTimeout: time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConns: 256, MaxIdleConnsPerHost: 256,
 		MaxResponseHeaderBytes: 1 << 20, Protocols: new(http.Protocols),
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}, // a connection that is lost is noticed
 	}
 	t.Protocols.SetHTTP1(true)
 	for _, set := range protocols {
@@ -134,15 +135,15 @@ func (a *api) throttle(name string) *throttle.Throttle {
 	return t
 }
 
-// onEvent counts events, and logs them, at most ten a second.
+// onEvent counts events, and logs tries that the API did not serve, at most ten a second.
+// Calls that are given up are logged by Proxy.fail, which knows whether they may have been
+// executed.
 func (a *api) onEvent(log func(throttle.Event)) func(throttle.Event) {
 	return func(e throttle.Event) {
 		a.counter.OnEvent(e)
-		switch {
-		case e.Kind == throttle.GivesUp, e.Kind == throttle.Ends && (e.Report.Verdict == pace.Throttled || e.Report.Verdict == pace.Failed):
-			if a.may(e.At) {
-				log(e)
-			}
+		refused := e.Report.Verdict == pace.Throttled || e.Report.Verdict == pace.Failed
+		if e.Kind == throttle.Ends && refused && a.may(e.At) {
+			log(e)
 		}
 	}
 }

@@ -34,8 +34,7 @@ drain: {delay: 0s}
 		p.admin + "/metrics":        {`throttle_client_tries_total{`, `throttle_name="one"`, `throttle_name="two"`},
 		p.admin + "/callers/":       {"<h1", "one", "two none"},
 		p.egress + "/throttle/":     {"<h1", "one", "two none"},
-		p.admin + "/readyz":         nil,
-		p.admin + "/api/v1/status/": nil,
+		p.admin + "/readyz":     {"ok"},
 	} {
 		status, body := get(t, url)
 		for _, text := range want {
