@@ -4,21 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -299,79 +295,6 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// TestBodies: beyond the bound of all bodies one is streamed, and its request is sent once.
-func TestBodies(t *testing.T) {
-	e := before(t, API{}, status(429))
-	if e.bodies.Store(maxBodies - 4); e.send("POST", "/api/", strings.NewReader("12345")).mark() != "" {
-		t.Error("a request whose body there was no room for was retried")
-	}
-	if n := e.bodies.Load(); n != maxBodies-4 {
-		t.Errorf("%d bytes are left", n-maxBodies+4)
-	}
-	if a := e.send("POST", "/api/", strings.NewReader("1234"), waitField, "1ms"); a.mark() != "wait" {
-		t.Errorf("a request whose body there was room for was answered %d %q", a.StatusCode, a.mark())
-	}
-}
-
-// TestRequestTrailers: what follows a body that is streamed reaches the API.
-func TestRequestTrailers(t *testing.T) {
-	e := before(t, API{}, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("X-Seen", r.Trailer.Get("X-Sum"))
-	})
-	r, _ := http.NewRequestWithContext(t.Context(), "POST", e.url+"/api/", chunked("hello"))
-	r.Trailer = http.Header{"X-Sum": {"5d41"}}
-	a, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := e.read(a).Header.Get("X-Seen"); got != "5d41" {
-		t.Errorf("the API saw the trailer %q", got)
-	}
-}
-
-// TestGone: a caller that goes away leaves the line, also behind its body.
-func TestGone(t *testing.T) {
-	e := before(t, API{Rate: limit.Limit{Count: 1, Period: time.Hour}, MaxWait: 100 * time.Hour}, status(200))
-	e.bodyIn = time.Millisecond // once the body is here it bounds nothing
-	e.send("GET", "/api/", nil)
-	group, _ := e.Observed("api")
-	waiting := func() (n int) {
-		for _, t := range group.All() {
-			n = t.Waiting()
-		}
-		return n
-	}
-	for _, body := range []string{"", "hello"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		r, _ := http.NewRequestWithContext(ctx, "POST", e.url+"/api/", strings.NewReader(body))
-		ended := make(chan error, 1)
-		go func() {
-			_, err := http.DefaultTransport.RoundTrip(r)
-			ended <- err
-		}()
-		wait(t, func() bool { return waiting() == 1 })
-		select {
-		case err := <-ended:
-			t.Errorf("a request with the body %q ended: %v", body, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-		cancel()
-		<-ended
-		wait(t, func() bool { return waiting() == 0 })
-	}
-}
-
-// wait waits for something that comes soon.
-func wait(t *testing.T, done func() bool) {
-	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !done(); runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatal("it does not come")
-		}
-	}
-}
-
 // TestBusy: beyond MaxRequests a request is refused at once.
 func TestBusy(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
@@ -386,53 +309,6 @@ func TestBusy(t *testing.T) {
 	}
 	close(out)
 	first.Wait()
-}
-
-// nameServer answers that every name is this machine.
-func nameServer(t *testing.T) {
-	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", c.LocalAddr().String())
-	}}
-	t.Cleanup(func() { net.DefaultResolver = before; c.Close() })
-	go func() {
-		for question := make([]byte, 1<<10); ; {
-			n, from, err := c.ReadFrom(question)
-			var m dnsmessage.Message
-			if err != nil || m.Unpack(question[:n]) != nil {
-				return
-			}
-			m.Response, m.Additionals = true, nil
-			if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
-			}
-			answer, _ := m.Pack()
-			c.WriteTo(answer, from)
-		}
-	}()
-}
-
-// TestPrivateAddress: a name that resolves to this machine is not connected to, not once.
-func TestPrivateAddress(t *testing.T) {
-	nameServer(t)
-	s := httptest.NewServer(status(200))
-	defer s.Close()
-	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "http://"))
-	e := serve(t, Config{APIs: map[string]API{"no": {URL: "http://evil.test:" + port}, "yes": {URL: "http://our.test:" + port, Private: true}}})
-	if a := e.send("GET", "/no/", nil); a.StatusCode != 502 || a.mark() != "private-address" || a.Header.Get(mayHaveRun) != "false" {
-		t.Errorf("answered %d %q: %s", a.StatusCode, a.mark(), a.body)
-	}
-	if a := e.send("GET", "/yes/", nil); a.StatusCode != 200 {
-		t.Errorf("answered %d %q: %s", a.StatusCode, a.mark(), a.body)
-	}
-	if n := e.apis[0].counter.Stats(); n.Starts != 1 {
-		t.Errorf("%d tries", n.Starts)
-	}
 }
 
 // TestDead: an API that refuses connections is 502, and was not asked.

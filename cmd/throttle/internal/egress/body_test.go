@@ -1,0 +1,86 @@
+package egress
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// TestBodies: beyond the bound of all bodies one is streamed, and its request is sent once.
+func TestBodies(t *testing.T) {
+	e := before(t, API{}, status(429))
+	if e.bodies.Store(maxBodies - 4); e.send("POST", "/api/", strings.NewReader("12345")).mark() != "" {
+		t.Error("a request whose body there was no room for was retried")
+	}
+	if n := e.bodies.Load(); n != maxBodies-4 {
+		t.Errorf("%d bytes are left", n-maxBodies+4)
+	}
+	if a := e.send("POST", "/api/", strings.NewReader("1234"), waitField, "1ms"); a.mark() != "wait" {
+		t.Errorf("a request whose body there was room for was answered %d %q", a.StatusCode, a.mark())
+	}
+}
+
+// TestRequestTrailers: what follows a body that is streamed reaches the API.
+func TestRequestTrailers(t *testing.T) {
+	e := before(t, API{}, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Seen", r.Trailer.Get("X-Sum"))
+	})
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", e.url+"/api/", chunked("hello"))
+	r.Trailer = http.Header{"X-Sum": {"5d41"}}
+	a, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.read(a).Header.Get("X-Seen"); got != "5d41" {
+		t.Errorf("the API saw the trailer %q", got)
+	}
+}
+
+// TestGone: a caller that goes away leaves the line, also behind its body.
+func TestGone(t *testing.T) {
+	e := before(t, API{Rate: limit.Limit{Count: 1, Period: time.Hour}, MaxWait: 100 * time.Hour}, status(200))
+	e.bodyIn = time.Millisecond // once the body is here it bounds nothing
+	e.send("GET", "/api/", nil)
+	group, _ := e.Observed("api")
+	waiting := func() (n int) {
+		for _, t := range group.All() {
+			n = t.Waiting()
+		}
+		return n
+	}
+	for _, body := range []string{"", "hello"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "POST", e.url+"/api/", strings.NewReader(body))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := http.DefaultTransport.RoundTrip(r)
+			ended <- err
+		}()
+		soon(t, func() bool { return waiting() == 1 })
+		select {
+		case err := <-ended:
+			t.Errorf("a request with the body %q ended: %v", body, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		cancel()
+		<-ended
+		soon(t, func() bool { return waiting() == 0 })
+	}
+}
+
+// soon waits for something that comes soon.
+func soon(t *testing.T, done func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !done(); runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatal("it does not come")
+		}
+	}
+}
