@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ca"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/egress"
@@ -62,6 +63,7 @@ var commands = []command{
 	{"schema", "print the JSON schema of the files of serve", schema.Run},
 	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
 	{"egress", "pace and retry the calls of limited APIs, as a proxy for any language", egress.Run},
+	{"ca", "make the local authority by which egress paces HTTPS", ca.Run},
 	{"version", "print the version, and the licences of what is linked", version.Run},
 }
 

@@ -61,6 +61,9 @@ func ParseTarget(text string) (t Target, err error) {
 // ParseHost reads a host as people write it into a list, with or without a port; without
 // one it is 443.
 func ParseHost(text string) (Target, error) {
+	if strings.Contains(text, "/") {
+		return Target{}, errors.New("want a host alone, as api.example.com, without https:// and without a path")
+	}
 	if _, _, ok := cutPort(text); !ok && !strings.Contains(text, ":") {
 		text += ":443"
 	} else if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil && a.Is6() {
