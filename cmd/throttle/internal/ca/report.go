@@ -86,7 +86,7 @@ Java has a store of its own; copy it and add the authority:
 
   keytool -importkeystore -noprompt -srckeystore "$JAVA_HOME/lib/security/cacerts" -srcstorepass changeit -destkeystore %[1]s -deststorepass changeit
   keytool -importcert -noprompt -alias throttle -file %[2]s -keystore %[1]s -storepass changeit
-  export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=8090 -Djavax.net.ssl.trustStore=%[3]s'
+  export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=8090 -Djavax.net.ssl.trustStore=%[3]s -Djavax.net.ssl.trustStorePassword=changeit'
 `, quoted(store), quoted(pem), store)
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,4 +74,19 @@ func Vacant(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// Program returns the path of a program that a test needs. Without it the test is skipped,
+// or fails where THROTTLE_REQUIRE=1.
+func Program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv("THROTTLE_REQUIRE") == "1":
+		t.Fatal(name + " is missing; scripts/need.sh installs it")
+	default:
+		t.Skip(name + " is missing; scripts/need.sh installs it")
+	}
+	return path
 }

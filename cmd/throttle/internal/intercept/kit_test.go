@@ -175,6 +175,9 @@ func get(t *testing.T, c *http.Client, url string) string {
 	return fmt.Sprintf("%d %s", a.StatusCode, body)
 }
 
+// nothing is a log that nobody reads.
+var nothing = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+
 // until waits for a condition, for 10 s.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()

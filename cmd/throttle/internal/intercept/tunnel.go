@@ -21,11 +21,11 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, c *conn) *refusal
 		return undialled(c.target, err)
 	}
 	defer up.Close()
+	p.open.become(c, tunneled) // before the caller may count on it
 	if no := c.take(w); no != nil {
 		return no
 	}
 	defer c.Close()
-	p.open.become(c, tunneled)
 	p.carry(c, up)
 	return nil
 }

@@ -1,0 +1,111 @@
+package intercept
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+// forge signs a certificate of a host by the key of an authority, as who stole it would:
+// whether it permits the host or not.
+func forge(t *testing.T, a *Authority, host string) *tls.Certificate {
+	t.Helper()
+	leaf, err := newLeaf(host, a.leaf, a.ca, a.key, time.Now())
+	if leaf == nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: a.leaf, Leaf: leaf}
+}
+
+// TestOpenSSLVerifies: OpenSSL takes the certificates of permitted hosts, and refuses those
+// of others that the same key has signed.
+func TestOpenSSLVerifies(t *testing.T) {
+	openssl := clitest.Program(t, "openssl")
+	names, addresses := authority(t, time.Now(), "api.example.com", "localhost"), authority(t, time.Now(), "10.1.2.3")
+	mixed := authority(t, time.Now(), "api.example.com", "fd00::7")
+	for _, c := range []struct {
+		a          *Authority
+		host, want string
+	}{
+		{names, "api.example.com", "OK"},
+		{names, "localhost", "OK"},
+		{names, "api.openai.com", "permitted subtree violation"},
+		{names, "example.com", "permitted subtree violation"},
+		{names, "127.0.0.1", "excluded subtree violation"},
+		{names, "::1", "excluded subtree violation"},
+		{addresses, "10.1.2.3", "OK"},
+		{addresses, "10.1.2.4", "permitted subtree violation"},
+		{addresses, "::1", "permitted subtree violation"},
+		{addresses, "api.example.com", "permitted subtree violation"},
+		{mixed, "fd00::7", "OK"},
+		{mixed, "10.1.2.3", "permitted subtree violation"},
+		{mixed, "api.example.com", "OK"},
+	} {
+		leaf := filepath.Join(t.TempDir(), "leaf.pem")
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: forge(t, c.a, c.host).Leaf.Raw})
+		if err := os.WriteFile(leaf, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), openssl, "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", filepath.Join(c.a.Dir, CertificateFile), leaf).CombinedOutput()
+		if !strings.Contains(string(out), c.want) || (err == nil) != (c.want == "OK") {
+			t.Errorf("openssl verify of %s by an authority for %v: %v, %s; want %s", c.host, Permitted(c.a.ca), err, out, c.want)
+		}
+	}
+	other := filepath.Join(names.Dir, CertificateFile)
+	if out, err := exec.CommandContext(t.Context(), openssl, "verify", "-purpose", "smimesign", "-CAfile", other, other).CombinedOutput(); err == nil {
+		t.Errorf("it is an authority for mail too: %s", out)
+	}
+}
+
+// fetchers get a URL and print the body; the authority is in $CA.
+var fetchers = map[string][]string{
+	"curl":    {"-sS", "--max-time", "20", "--cacert", "$CA"},
+	"python3": {"-c", `import os, ssl, sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20, context=ssl.create_default_context(cafile=os.environ["CA"])).read().decode())`},
+	"node":    {"-e", `require("https").get(process.argv[1], a => a.pipe(process.stdout)).on("error", e => { console.log(e.message); process.exit(1) })`},
+}
+
+// TestStolenKey: curl, Python and Node.js go to a host that the authority permits, and
+// refuse a server that shows a certificate of the stolen key for another.
+func TestStolenKey(t *testing.T) {
+	for name, args := range fetchers {
+		t.Run(name, func(t *testing.T) {
+			program := clitest.Program(t, name)
+			for host, want := range map[string]bool{"localhost": true, "api.example.com": false} {
+				a := authority(t, time.Now(), host)
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") }))
+				server.TLS = &tls.Config{Certificates: []tls.Certificate{*forge(t, a, "localhost")}}
+				server.Config.ErrorLog = nothing
+				server.StartTLS()
+				ca := filepath.Join(a.Dir, CertificateFile)
+				var words []string
+				for _, word := range args {
+					words = append(words, strings.ReplaceAll(word, "$CA", ca))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				cmd := exec.CommandContext(ctx, program, append(words, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))...)
+				cmd.Env = append(os.Environ(), "CA="+ca, "NODE_EXTRA_CA_CERTS="+ca, "NO_PROXY=*", "no_proxy=*")
+				out, err := cmd.CombinedOutput()
+				cancel()
+				server.Close()
+				if exited := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exited) {
+					t.Fatal(err)
+				}
+				if (err == nil) != want || strings.Contains(string(out), "reached") != want || !want && !strings.Contains(string(out), "permitted subtree violation") {
+					t.Errorf("by an authority for %s: %v, %s; want it reached: %t", host, err, out, want)
+				}
+			}
+		})
+	}
+}
