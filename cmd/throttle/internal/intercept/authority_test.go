@@ -274,3 +274,26 @@ func TestWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersMay: a key is for its owner; that of root may be for the group of the process.
+func TestOthersMay(t *testing.T) {
+	for _, c := range []struct {
+		mode        fs.FileMode
+		owner, self int
+		want        bool
+	}{
+		{0o600, 1000, 1000, false},
+		{0o400, 1000, 1000, false},
+		{0o640, 1000, 1000, true},
+		{0o604, 1000, 1000, true},
+		{0o620, 0, 1000, true},
+		{0o440, 0, 1000, false},
+		{0o444, 0, 1000, true},
+		{0o640, 0, 0, true},
+		{0o600, 0, 0, false},
+	} {
+		if got := othersMay(c.mode, c.owner, c.self); got != c.want {
+			t.Errorf("othersMay(%o, %d, %d) = %t, want %t", c.mode, c.owner, c.self, got, c.want)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
@@ -65,8 +64,8 @@ func ReadKey(dir string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s: others than its owner may use it (mode %04o); run 'chmod 600 %s', or make another CA if somebody may have copied it", name, mode, name)
+	if exposed(info) {
+		return nil, fmt.Errorf("%s: others than its owner may use it (mode %04o); run 'chmod 600 %s', or make another CA if somebody may have copied it", name, info.Mode().Perm(), name)
 	}
 	block, err := readBlock(name, "PRIVATE KEY")
 	if err != nil {
@@ -81,6 +80,15 @@ func ReadKey(dir string) (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("%s: is no key of ECDSA; make one by 'throttle ca'", name)
 	}
 	return key, nil
+}
+
+// othersMay reports whether others than a process of self may use a file of owner. The group
+// of a file of root may read it: Kubernetes mounts secrets so for a pod with a fsGroup.
+func othersMay(mode fs.FileMode, owner, self int) bool {
+	if owner == 0 && self != 0 {
+		mode &^= 0o040
+	}
+	return mode.Perm()&0o077 != 0
 }
 
 // readBlock reads a file that has one block of PEM.

@@ -135,9 +135,14 @@ func (e *engine) connect(target string) joined {
 
 // trust is the TLS of a client that trusts the authority alone.
 func (e *engine) trust(name string) *tls.Config {
+	return &tls.Config{RootCAs: poolOf(e.Authority.Certificate()), ServerName: name}
+}
+
+// poolOf trusts one certificate.
+func poolOf(c *x509.Certificate) *x509.CertPool {
 	roots := x509.NewCertPool()
-	roots.AddCert(e.Authority.Certificate())
-	return &tls.Config{RootCAs: roots, ServerName: name}
+	roots.AddCert(c)
+	return roots
 }
 
 // secure is connect, and a handshake.

@@ -14,7 +14,7 @@ import (
 // httpsPort is that of https, and of a list where none is written.
 const httpsPort = 443
 
-// A Target is a host with a port: what CONNECT names.
+// A Target is a host with a port, as CONNECT names it.
 type Target struct {
 	// Host is a name in lower case without a dot at its end, or an IP address.
 	Host string

@@ -95,8 +95,8 @@ func (p *Proxy) carry(c *conn, up net.Conn) {
 	}
 }
 
-// copyHalf copies until from ends, and then says to that nothing follows. If to takes
-// nothing any more, from is not read any more.
+// copyHalf copies until from ends, and then says to that nothing follows. Where that cannot
+// be said, or one of them breaks, both are closed.
 func copyHalf(to, from net.Conn, moved func()) {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -108,14 +108,13 @@ func copyHalf(to, from net.Conn, moved func()) {
 			}
 			moved()
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			_ = closeWrite(to)
+		if errors.Is(err, io.EOF) && closeWrite(to) == nil {
 			return
 		}
+		if err != nil {
+			break
+		}
 	}
-	to.Close() // a connection that broke breaks the other
+	to.Close()
 	from.Close()
 }
