@@ -190,6 +190,26 @@ func TestWarns(t *testing.T) {
 	}
 }
 
+// certify spoils the certificate in a directory.
+func certify(spoil func(*x509.Certificate)) func(dir string) error {
+	return func(dir string) error {
+		key, err := ReadKey(dir)
+		if err != nil {
+			return err
+		}
+		c, err := authorityTemplate([]string{"example.org"}, at)
+		if err != nil {
+			return err
+		}
+		spoil(c)
+		signed, err := sign(c, c, key, key)
+		if err != nil {
+			return err
+		}
+		return WriteCertificate(dir, signed, nil)
+	}
+}
+
 // TestRead: files that are not those of an authority are refused in one line, and what is
 // right is said.
 func TestRead(t *testing.T) {
@@ -211,27 +231,10 @@ func TestRead(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, CertificateFile))
 			return errors.Join(err, os.WriteFile(filepath.Join(dir, CertificateFile), append(text, text...), 0o644))
 		}},
-		{"unlimited", "is not limited to some hosts", func(dir string) error {
-			key, err := ReadKey(dir)
-			if err != nil {
-				return err
-			}
-			c, err := authorityTemplate([]string{"example.org"}, at)
-			if err != nil {
-				return err
-			}
-			c.PermittedDNSDomains = nil
-			signed, err := sign(c, c, key, key)
-			return errors.Join(err, WriteCertificate(dir, signed, nil))
-		}},
-		{"a leaf", "is not the certificate of an authority", func(dir string) error {
-			key, err := ReadKey(dir)
-			if err != nil {
-				return err
-			}
-			signed, err := sign(&x509.Certificate{NotAfter: at}, &x509.Certificate{NotAfter: at}, key, key)
-			return errors.Join(err, WriteCertificate(dir, signed, nil))
-		}},
+		{"unlimited", "is not limited to some hosts", certify(func(c *x509.Certificate) { c.PermittedDNSDomains = nil })},
+		{"limited for those who like", "is not limited to some hosts", certify(func(c *x509.Certificate) { c.PermittedDNSDomainsCritical = false })},
+		{"unlimited addresses", "is not limited to some hosts", certify(func(c *x509.Certificate) { c.ExcludedIPRanges = nil })},
+		{"a leaf", "is not the certificate of an authority", certify(func(c *x509.Certificate) { c.IsCA, c.MaxPathLenZero = false, false })},
 	} {
 		dir := authority(t, at, "example.org").Dir
 		if err := c.spoil(dir); err != nil {

@@ -53,14 +53,26 @@ func (s *conns) become(c *conn, state int) {
 	}
 }
 
-// leave removes a connection.
-func (s *conns) leave(c *conn) {
+// hold says what the connection is, once it was taken; false if it has been closed before.
+func (s *conns) hold(c *conn, in net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.all[c]
+	if ok {
+		c.Conn = in
+	}
+	return ok
+}
+
+// leave removes a connection, and returns what it is; nil if it was not taken.
+func (s *conns) leave(c *conn) net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, ok := s.all[c]; ok {
 		s.n[before]--
 		delete(s.all, c)
 	}
+	return c.Conn
 }
 
 // counts returns how many connections are how far.
@@ -82,24 +94,29 @@ func (s *conns) list() (all []*conn) {
 
 // conn is the connection of a caller after CONNECT.
 type conn struct {
-	net.Conn
-	early  []byte // came with the CONNECT, before it was answered
-	target Target
-	leaf   *tls.Certificate // of the target; nil in a tunnel
-	of     *conns
+	net.Conn        // nil until it is taken
+	early    []byte // came with the CONNECT, before it was answered
+	target   Target
+	leaf     *tls.Certificate // of the target; nil in a tunnel
+	of       *conns
 }
 
-// take takes the connection from the http.Server, and answers the CONNECT.
-func (c *conn) take(w http.ResponseWriter) *refusal {
+// take takes the connection from the http.Server, and answers the CONNECT. ok is false if
+// it was not, as the Proxy has ended meanwhile; no is an answer in place of that.
+func (c *conn) take(w http.ResponseWriter) (no *refusal, ok bool) {
 	in, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return &refusal{http.StatusInternalServerError, "hijack", "the connection cannot be taken over: " + err.Error()}
+		return &refusal{http.StatusInternalServerError, "hijack", "the connection cannot be taken over: " + err.Error()}, false
 	}
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // it has as many
-	c.Conn, c.early = in, append([]byte(nil), early...)
+	c.early = append([]byte(nil), early...)
+	if !c.of.hold(c, in) {
+		in.Close()
+		return nil, false
+	}
 	_ = c.SetDeadline(time.Time{}) // of the http.Server; an error comes again
 	c.say("HTTP/1.1 200 Connection Established\r\n\r\n")
-	return nil
+	return nil, true
 }
 
 // patience bounds the writing of a line to a caller.
@@ -134,12 +151,11 @@ func closeWrite(c net.Conn) error {
 
 // Close closes the connection, and makes room.
 func (c *conn) Close() error {
-	c.forget()
-	return c.Conn.Close()
+	if in := c.of.leave(c); in != nil {
+		return in.Close()
+	}
+	return nil
 }
-
-// forget makes room.
-func (c *conn) forget() { c.of.leave(c) }
 
 // queue is the listener of the connections whose TLS was terminated.
 type queue struct{ p *Proxy }

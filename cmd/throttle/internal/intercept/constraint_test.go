@@ -3,6 +3,7 @@ package intercept
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -63,9 +64,27 @@ func TestOpenSSLVerifies(t *testing.T) {
 			t.Errorf("openssl verify of %s by an authority for %v: %v, %s; want %s", c.host, Permitted(c.a.ca), err, out, c.want)
 		}
 	}
-	other := filepath.Join(names.Dir, CertificateFile)
-	if out, err := exec.CommandContext(t.Context(), openssl, "verify", "-purpose", "smimesign", "-CAfile", other, other).CombinedOutput(); err == nil {
-		t.Errorf("it is an authority for mail too: %s", out)
+}
+
+// TestOpenSSLForMail: a certificate for mail, of a host that is permitted, is refused too.
+func TestOpenSSLForMail(t *testing.T) {
+	openssl, a := clitest.Program(t, "openssl"), authority(t, time.Now(), "api.example.com")
+	c, err := sign(&x509.Certificate{
+		NotBefore: a.ca.NotBefore, NotAfter: a.ca.NotAfter, DNSNames: []string{"api.example.com"}, EmailAddresses: []string{"boss@api.example.com"},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection, x509.ExtKeyUsageServerAuth},
+	}, a.ca, a.leaf, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "leaf.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for purpose, want := range map[string]bool{"sslserver": true, "smimesign": false} {
+		out, err := exec.CommandContext(t.Context(), openssl, "verify", "-purpose", purpose, "-CAfile", filepath.Join(a.Dir, CertificateFile), file).CombinedOutput()
+		if (err == nil) != want {
+			t.Errorf("openssl verify -purpose %s: %v, %s; want it good: %t", purpose, err, out, want)
+		}
 	}
 }
 

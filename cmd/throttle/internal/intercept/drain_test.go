@@ -3,10 +3,12 @@ package intercept
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -132,22 +134,37 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestStreams: a connection of HTTP/2 has as many requests at once as MaxStreams, and no more.
+// TestEndsWhileDialling: a connection that is not taken yet as the Proxy ends is closed and
+// not served later.
+func TestEndsWhileDialling(t *testing.T) {
+	p := &Proxy{Authority: authority(t, time.Now(), "api.example.com")}
+	p.begin()
+	c, no := p.enter(Target{"api.example.com", 443})
+	if no != nil {
+		t.Fatal(no)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if near, _ := net.Pipe(); c.of.hold(c, near) || c.Conn != nil {
+		t.Error("it is held after the end")
+	}
+	if n := p.open.counts(); n != [states]int{} {
+		t.Errorf("counts = %v", n)
+	}
+}
+
+// TestStreams: a connection of HTTP/2 has as many requests at once as MaxStreams, and no
+// more: a client makes more connections.
 func TestStreams(t *testing.T) {
-	var mu sync.Mutex
-	now, most := map[string]int{}, 0 // by connection
+	arrived, release := make(chan string, 16), make(chan bool)
 	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		now[r.RemoteAddr]++
-		most = max(most, now[r.RemoteAddr])
-		mu.Unlock()
-		select {
-		case <-r.Context().Done():
-		case <-time.After(20 * time.Millisecond): // long enough for others to come
+		if r.URL.Path == "/held" {
+			arrived <- r.RemoteAddr
+			<-release
 		}
-		mu.Lock()
-		now[r.RemoteAddr]--
-		mu.Unlock()
 	})
 	e := serve(t, &Proxy{Next: next, MaxStreams: 2}, "api.example.com")
 	client := e.client(true)
@@ -157,15 +174,22 @@ func TestStreams(t *testing.T) {
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			if got := get(t, client, "https://api.example.com/"); got != "200 " {
+			if got := get(t, client, "https://api.example.com/held"); got != "200 " {
 				t.Error(got)
 			}
 		})
 	}
-	all.Wait()
-	if most != 2 {
-		t.Errorf("%d requests at once on a connection, want 2", most)
+	at := map[string]int{} // requests, by connection
+	for range 10 {
+		at[<-arrived]++
 	}
+	for addr, n := range at {
+		if n > 2 {
+			t.Errorf("%d requests at once on the connection of %s, want 2 at most", n, addr)
+		}
+	}
+	close(release)
+	all.Wait()
 }
 
 // TestHeader: a header that is too long, or does not end, is bounded inside as outside.

@@ -152,7 +152,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) *refusal {
 		no = p.tunnel(w, r, c)
 	}
 	if no != nil {
-		c.forget()
+		c.of.leave(c)
 	}
 	return no
 }
@@ -193,7 +193,7 @@ func (p *Proxy) intercept(w http.ResponseWriter, r *http.Request, c *conn) (no *
 	if c.leaf, err = p.Authority.Leaf(c.target.Host, time.Now()); err != nil {
 		return &refusal{http.StatusBadGateway, "certificate", err.Error()}
 	}
-	if no := c.take(w); no != nil {
+	if no, ok := c.take(w); !ok {
 		return no
 	}
 	inside := tls.Server(c, p.tls)

@@ -22,7 +22,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, c *conn) *refusal
 	}
 	defer up.Close()
 	p.open.become(c, tunneled) // before the caller may count on it
-	if no := c.take(w); no != nil {
+	if no, ok := c.take(w); !ok {
 		return no
 	}
 	defer c.Close()
