@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ca"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -45,6 +46,14 @@ Flags:
   -wait D        longest wait of a call for its turn and between tries, default 1m; a
                  call lowers it by a field Throttle-Max-Wait
   -dialect NAME  how the APIs report their limits, default by their hosts
+  -intercept HOST[,HOST]
+                 pace the HTTPS requests of programs that use HTTPS_PROXY to these
+                 hosts, each that of an API by https; see 'throttle ca'
+  -ca DIR        where the CA for that is, default that of 'throttle ca'; without
+                 -intercept it is for all APIs by https
+  -tunnel HOST[,HOST]
+                 other hosts that programs may reach by CONNECT, unseen: NAME, *.NAME,
+                 *, an address or a network, each with :PORT if that is not 443
   -private       permit private addresses, which a name may resolve to
   -timeout D     how long an API may take to begin its answer, default 10m
   -delay D       how long it goes on accepting at the end, default 0s
@@ -54,6 +63,7 @@ Flags:
 Examples:
   throttle egress -to https://api.github.com
   throttle egress -to github=https://api.github.com -to https://api.openai.com -account header:Authorization
+  throttle egress -to https://api.github.com -intercept api.github.com
   throttle egress -to legacy=http://old.internal:8000 -private -rate 4/s -most 2
 `
 
@@ -65,6 +75,9 @@ type options struct {
 	listen  string
 	rate    string
 	account string
+	ca      string
+	hosts   string
+	tunnel  string
 }
 
 // Run serves until ctx ends.
@@ -82,6 +95,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if flaw := (*Flaw)(nil); errors.As(err, &flaw) {
 		return usage.Errorf("egress: %s", o.inFlags(flaw))
 	}
+	if err := p.Load(time.Now()); err != nil {
+		return usage.Errorf("egress: -ca: %s", err.(*Flaw).What)
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		if in := (*net.OpError)(nil); errors.As(err, &in) {
@@ -96,8 +112,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	running, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
-	ended.Go(func() { (&operate.Process{Log: log}).Run(running, signals, status) })
-	err = p.Serve(ctx, l, p)
+	ended.Go(func() { (&operate.Process{Reload: p.reload(), Log: log}).Run(running, signals, status) })
+	err = p.Serve(ctx, l)
 	stop()
 	ended.Wait()
 	return err
@@ -112,8 +128,20 @@ func (p *Proxy) status(at string) string {
 	return strings.Join(all, ", ") + "; page http://" + at + "/" + pageName + "/"
 }
 
+// reload returns what SIGHUP does: the authority is read again. It is nil if there is none.
+func (p *Proxy) reload() func(context.Context) error {
+	if p.connects == nil {
+		return nil
+	}
+	return func(context.Context) error { return p.Load(time.Now()) }
+}
+
 // inFlags is a mistake in words of the command line.
 func (o *options) inFlags(f *Flaw) string {
+	if what, ok := strings.CutPrefix(f.Path, "intercept"); ok {
+		what, _, _ = strings.Cut(strings.TrimPrefix(what, "."), "[")
+		return map[string]string{"": "-ca", "hosts": "-intercept", "tunnel": "-tunnel"}[what] + ": " + f.What
+	}
 	field := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 	switch field {
 	case "account", "dialect":
@@ -143,6 +171,9 @@ func optionsFrom(args []string) (*options, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if err := o.readIntercept(); err != nil {
+		return nil, err
+	}
 	o.APIs = map[string]API{}
 	for _, text := range o.to {
 		name, a, err := o.api(text)
@@ -166,6 +197,9 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.rate, "rate", "", "")
 	flags.IntVar(&o.each.MaxInFlight, "most", 0, "")
 	flags.DurationVar(&o.each.MaxWait, "wait", time.Minute, "")
+	flags.StringVar(&o.ca, "ca", "", "")
+	flags.StringVar(&o.hosts, "intercept", "", "")
+	flags.StringVar(&o.tunnel, "tunnel", "", "")
 	flags.BoolVar(&o.each.Private, "private", false, "")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "")
 	flags.DurationVar(&o.Drain.Delay, "delay", 0, "")
@@ -204,6 +238,34 @@ func (o *options) check() (err error) {
 		}
 	}
 	return nil
+}
+
+// readIntercept reads what CONNECT reaches: -intercept, or -ca for all APIs by https.
+func (o *options) readIntercept() (err error) {
+	if o.hosts == "" && o.ca == "" {
+		if o.tunnel != "" {
+			return usage.Error("egress: -tunnel is for -intercept or -ca, which are missing")
+		}
+		return nil
+	}
+	if o.ca == "" {
+		if o.ca, err = ca.Dir(); err != nil {
+			return err
+		}
+	}
+	o.Intercept = &Intercept{CA: o.ca, Hosts: list(o.hosts), Tunnel: list(o.tunnel)}
+	return nil
+}
+
+// list parts a text at its commas; an empty one is an empty list.
+func list(text string) (all []string) {
+	if text == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		all = append(all, strings.TrimSpace(one))
+	}
+	return all
 }
 
 // api reads NAME=URL, or a URL, whose name is its host.

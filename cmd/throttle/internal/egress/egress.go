@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/intercept"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttlepage"
@@ -41,6 +42,8 @@ type Config struct {
 	// Timeout bounds the wait for the header of an API's answer, from the end of each
 	// try's request. If zero, 10 minutes.
 	Timeout time.Duration
+	// Intercept is what callers reach by CONNECT. If nil, CONNECT is refused.
+	Intercept *Intercept
 	// Drain is how it ends.
 	Drain Drain
 	// Store holds the known limits that processes share, see API.Fleet. It may be nil if no
@@ -113,9 +116,10 @@ type Proxy struct {
 	apis     []*api // by name
 	reverse  *httputil.ReverseProxy
 	page     *throttlepage.Page
-	mark     string        // of this process, by which it knows its own requests
-	room     chan struct{} // holds one for each request
-	bodies   atomic.Int64  // bytes kept
+	connects *intercept.Proxy // of CONNECT; nil: none
+	mark     string           // of this process, by which it knows its own requests
+	room     chan struct{}    // holds one for each request
+	bodies   atomic.Int64     // bytes kept
 	draining atomic.Bool
 	watched  context.Context // ends the streams of the page
 	unwatch  context.CancelFunc
@@ -156,6 +160,12 @@ func New(c Config) (*Proxy, error) {
 	p.watched, p.unwatch = context.WithCancel(context.Background())
 	p.bodyIn = time.Minute
 	p.reverse = p.proxy()
+	if c.Intercept != nil {
+		var err error
+		if p.connects, err = p.newConnects(c.Intercept); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 

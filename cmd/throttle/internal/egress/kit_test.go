@@ -30,13 +30,19 @@ func serve(t *testing.T, c Config) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, p)
+}
+
+// run has a Proxy serve.
+func run(t *testing.T, p *Proxy) *engine {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- p.Serve(ctx, l, p) }()
+	go func() { ended <- p.Serve(ctx, l) }()
 	e := &engine{Proxy: p, t: t, url: "http://" + l.Addr().String()}
 	e.end = sync.OnceValue(func() error {
 		cancel()

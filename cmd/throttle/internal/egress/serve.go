@@ -7,29 +7,36 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 )
 
-// maxConns bounds the connections of callers; further ones wait in the queue of the
-// kernel.
-const maxConns = 10_000
+const (
+	// maxConns bounds the connections of callers; further ones wait in the queue of the
+	// kernel.
+	maxConns = 10_000
+	// maxHeader bounds the bytes of the header of a request.
+	maxHeader = 256 << 10
+	// maxStreams bounds the requests at once on a connection of HTTP/2.
+	maxStreams = 250
+)
 
-// Serve serves h on a listener until ctx ends, and then drains: it goes on for
+// Serve serves callers on a listener until ctx ends, and then drains: it goes on for
 // Drain.Delay, takes no new connections, and gives the requests that wait or are in
-// flight Drain.Timeout. Those that wait still are answered 503 then, all others cut, and
-// the error says so. h is p, or a handler around it. Serve must be called once.
-func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// flight, and tunnels, Drain.Timeout. Requests that wait still are answered 503 then, all
+// others cut, and the error says so. Serve must be called once, after Load.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx)) // they outlive ctx
 	defer cut(errEnding)
-	server := p.server(requests, h)
+	server := p.server(requests)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(netutil.LimitListener(l, maxConns)) }()
+	go func() { ended <- server.Serve(newBounded(l, maxConns)) }()
 	select {
 	case err := <-ended:
 		cut(errEnding)
 		server.Close()
+		connects, end := p.shutdownConnects(ctx)
+		end()
+		<-connects
 		return exit.Failf("egress: %v", err)
 	case <-ctx.Done():
 	}
@@ -38,8 +45,10 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 	p.unwatch()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Drain.Timeout)
 	defer cancel()
+	connects, end := p.shutdownConnects(ctx)
 	_ = server.Shutdown(patience) // what it leaves is counted below
 	p.idle(patience)              // connections that were upgraded are not the server's
+	wait(patience, connects)      // tunnels
 	left := len(p.room)
 	cut(errEnding)
 	if left > 0 {
@@ -47,6 +56,8 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 		defer cancel()
 		p.idle(patience) // they answer that they end
 	}
+	end()
+	<-connects
 	server.Close()
 	<-ended
 	if left > 0 {
@@ -59,6 +70,28 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 func pause(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
+	}
+}
+
+// shutdownConnects begins to end what came after CONNECT. The channel is closed when all of it
+// has; end cuts the rest.
+func (p *Proxy) shutdownConnects(ctx context.Context) (done chan struct{}, end func()) {
+	done = make(chan struct{})
+	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(done)
+		if p.connects != nil {
+			_ = p.connects.Shutdown(ctx) // requests that it cuts are counted by Serve
+		}
+	}()
+	return done, end
+}
+
+// wait waits for done, or until ctx ends.
+func wait(ctx context.Context, done chan struct{}) {
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 
@@ -75,12 +108,16 @@ func (p *Proxy) idle(ctx context.Context) {
 	}
 }
 
-func (p *Proxy) server(requests context.Context, h http.Handler) *http.Server {
+func (p *Proxy) server(requests context.Context) *http.Server {
+	base := func(net.Listener) context.Context { return requests }
+	if p.connects != nil {
+		p.connects.BaseContext = base
+	}
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 256 << 10,
+		Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
-		BaseContext: func(net.Listener) context.Context { return requests },
-		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
+		BaseContext: base,
+		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)

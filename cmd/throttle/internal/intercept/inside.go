@@ -22,7 +22,7 @@ type connKey struct{}
 // inner returns the server of the requests inside.
 func (p *Proxy) inner() *http.Server {
 	return &http.Server{
-		Handler: http.HandlerFunc(p.inside), TLSConfig: p.tls, ConnState: p.changed,
+		Handler: http.HandlerFunc(p.inside), TLSConfig: p.tls, ConnState: p.changed, BaseContext: p.BaseContext,
 		ReadHeaderTimeout: p.headerTimeout(), IdleTimeout: positive(p.KeepAlive, 2*time.Minute),
 		MaxHeaderBytes: cmp.Or(max(p.MaxHeader, 0), 64<<10),
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(max(p.MaxStreams, 0), 250)},

@@ -2,11 +2,13 @@ package intercept
 
 import (
 	"cmp"
+	"context"
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +30,9 @@ type Proxy struct {
 	Tunnel List
 	// Next serves the requests inside, and those that are not CONNECT.
 	Next http.Handler
+	// BaseContext returns the context of the requests inside, as that of http.Server does. If
+	// nil, it is the background.
+	BaseContext func(net.Listener) context.Context
 	// Token is the password of Proxy-Authorization (Basic, by any user) that all requests
 	// outside must have, 407 otherwise. If empty, none is asked for.
 	Token string
