@@ -91,6 +91,15 @@ type Egress struct {
 	MaxBody     Size                 `name:"max_body" least:"1B" most:"64MiB" default:"1MiB" doc:"largest body of a request that is kept in memory, so that the request can be sent again; longer ones are streamed and sent once"`
 	MaxRequests int                  `name:"max_requests" least:"1" most:"1000000" default:"10000" doc:"most requests at a time, waiting ones included; beyond it the answer is 503"`
 	Timeout     time.Duration        `name:"timeout" least:"10ms" most:"24h" default:"10m" doc:"longest wait for the header of an API's answer; after that the answer is 504"`
+	Intercept   *Intercept           `name:"intercept" doc:"what programs reach by CONNECT, with HTTPS_PROXY=http://LISTEN" default:"CONNECT is refused"`
+}
+
+// Intercept is what programs reach by CONNECT.
+type Intercept struct {
+	CA     Path     `name:"ca" need:"true" doc:"directory of the authority, as throttle ca -dir DIR makes it"`
+	Hosts  []string `name:"hosts" default:"all APIs by https" doc:"hosts whose requests are paced, as HOST or HOST:PORT, each that of an API by https"`
+	Tunnel []string `name:"tunnel" default:"none" doc:"other targets, to which bytes pass unseen: NAME, *.NAME, *, an address or a network, each with :PORT or for 443; addresses that are not public must be listed themselves"`
+	Token  Secret   `name:"token" default:"none" doc:"password that all requests must have in Proxy-Authorization, by any user"`
 }
 
 // CalledAPI is a limited API. In the file it may be the URL alone.

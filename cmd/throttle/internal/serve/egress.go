@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/egress"
@@ -25,6 +26,9 @@ func egressOf(f *config.File) egress.Config {
 	c := egress.Config{
 		APIs: map[string]egress.API{}, MaxBody: int64(e.MaxBody), MaxRequests: e.MaxRequests, Timeout: e.Timeout,
 		Drain: egress.Drain{Delay: d.Delay, Timeout: d.Timeout},
+	}
+	if i := e.Intercept; i != nil {
+		c.Intercept = &egress.Intercept{CA: string(i.CA), Hosts: i.Hosts, Tunnel: i.Tunnel, Token: string(i.Token)}
 	}
 	for name, a := range e.APIs {
 		c.APIs[name] = egress.API{
@@ -50,7 +54,10 @@ func checkEgress(f *config.File) error {
 	}
 	c := egressOf(f)
 	c.Store = new(memory.Store) // is not asked
-	_, err := egress.New(c)
+	proxy, err := egress.New(c)
+	if err == nil {
+		err = proxy.Load(time.Now())
+	}
 	return ofEgress(f, err)
 }
 
@@ -59,6 +66,9 @@ func (p *program) openEgress(ctx context.Context) (*egressRole, error) {
 	c := egressOf(p.began)
 	c.Store, c.Log = p.storage, p.log
 	proxy, err := egress.New(c)
+	if err == nil {
+		err = proxy.Load(time.Now())
+	}
 	if err != nil {
 		return nil, ofEgress(p.began, err)
 	}
@@ -72,13 +82,21 @@ func (p *program) openEgress(ctx context.Context) (*egressRole, error) {
 	return &egressRole{proxy, l}, nil
 }
 
+// reloadEgress reads the authority for CONNECT again.
+func (p *program) reloadEgress() error {
+	if p.egress == nil {
+		return nil
+	}
+	return ofEgress(p.began, p.egress.Load(time.Now()))
+}
+
 // serveEgress serves the callers of APIs until ctx ends, and drains.
 func (p *program) serveEgress(ctx context.Context) error {
 	if p.egress == nil {
 		<-ctx.Done()
 		return nil
 	}
-	return p.egress.Serve(ctx, p.egress.listener, p.egress)
+	return p.egress.Serve(ctx, p.egress.listener)
 }
 
 // observeEgress registers the metrics of the calls of each API.

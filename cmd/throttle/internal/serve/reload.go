@@ -54,7 +54,7 @@ func (p *program) reload(ctx context.Context) error {
 	p.reloading.Lock()
 	err := p.reloadFiles(true)
 	p.reloading.Unlock() // a page of rules may take long, and the files change meanwhile
-	return errors.Join(err, p.sources.refresh(ctx))
+	return errors.Join(err, p.sources.refresh(ctx), p.reloadEgress())
 }
 
 // reloadFiles reads the files again, if they changed, were refused, or always. p.reloading
