@@ -75,8 +75,12 @@ func (o *options) trust(b *strings.Builder) {
 	}
 	b.WriteString("\nLet clients use the proxy, and trust the authority; requests and curl go by the two in the middle:\n\n")
 	for _, v := range [][2]string{
-		{"HTTPS_PROXY", "http://127.0.0.1:8090"}, {"SSL_CERT_FILE", bundle}, {"REQUESTS_CA_BUNDLE", bundle},
-		{"CURL_CA_BUNDLE", bundle}, {"NODE_EXTRA_CA_CERTS", pem}, {"NODE_USE_ENV_PROXY", "1"},
+		{"HTTPS_PROXY", "http://127.0.0.1:8090"},
+		{"SSL_CERT_FILE", bundle},
+		{"REQUESTS_CA_BUNDLE", bundle},
+		{"CURL_CA_BUNDLE", bundle},
+		{"NODE_EXTRA_CA_CERTS", pem},
+		{"NODE_USE_ENV_PROXY", "1"},
 	} {
 		fmt.Fprintf(b, "  export %s=%s\n", v[0], quoted(v[1]))
 	}

@@ -94,7 +94,7 @@ type Egress struct {
 	Intercept   *Intercept           `name:"intercept" doc:"what programs reach by CONNECT, with HTTPS_PROXY=http://LISTEN" default:"CONNECT is refused"`
 }
 
-// Intercept is what programs reach by CONNECT.
+// Intercept lets programs send CONNECT, and says to which hosts.
 type Intercept struct {
 	CA     Path     `name:"ca" need:"true" doc:"directory of the authority, as throttle ca -dir DIR makes it"`
 	Hosts  []string `name:"hosts" default:"all APIs by https" doc:"hosts whose requests are paced, as HOST or HOST:PORT, each that of an API by https"`

@@ -125,6 +125,9 @@ func (p *Proxy) status(at string) string {
 	for _, a := range p.apis {
 		all = append(all, fmt.Sprintf("http://%s/%s/ to %s", at, a.name, a.base))
 	}
+	if p.connects != nil {
+		all = append(all, fmt.Sprintf("HTTPS_PROXY=http://%s for %s", at, authorities(p.connects.Hosts)))
+	}
 	return strings.Join(all, ", ") + "; page http://" + at + "/" + pageName + "/"
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
-// Intercept is what callers reach by CONNECT, as programs with HTTPS_PROXY send it.
+// Intercept lets callers send CONNECT, as programs with HTTPS_PROXY do, and says to which hosts.
 type Intercept struct {
 	// CA is the directory of an authority, as 'throttle ca' makes it.
 	CA string

@@ -270,4 +270,7 @@ func TestReload(t *testing.T) {
 	if after := p.connects.Authority.Certificate(); after.Equal(before) || !after.Equal(c) {
 		t.Error("the new certificate is not in use")
 	}
+	if text := p.status("127.0.0.1:8090"); !strings.Contains(text, ", HTTPS_PROXY=http://127.0.0.1:8090 for api.example.com; page ") {
+		t.Errorf("it says %s", text)
+	}
 }

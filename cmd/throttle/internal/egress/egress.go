@@ -42,7 +42,7 @@ type Config struct {
 	// Timeout bounds the wait for the header of an API's answer, from the end of each
 	// try's request. If zero, 10 minutes.
 	Timeout time.Duration
-	// Intercept is what callers reach by CONNECT. If nil, CONNECT is refused.
+	// Intercept lets callers send CONNECT. If nil, it is refused.
 	Intercept *Intercept
 	// Drain is how it ends.
 	Drain Drain

@@ -11,9 +11,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // A Proxy serves CONNECT requests, by HTTP/1.1, and passes all others on. The Authority and
@@ -104,7 +107,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if no := p.connect(w, r); no != nil {
-		p.says.warn(time.Now(), "CONNECT is refused", "target", clip(r.RequestURI), "status", no.status, "why", no.text)
+		p.says.warn(time.Now(), "CONNECT is refused", "target", words.Visible(r.RequestURI, 80), "status", no.status, "why", no.text)
 		no.write(w)
 	}
 }
@@ -236,5 +239,5 @@ func clip(text string) string {
 	if len(text) > most {
 		text = text[:most] + "..."
 	}
-	return fmt.Sprintf("%q", text)
+	return strconv.Quote(text)
 }

@@ -74,7 +74,7 @@ func TestConnectRefused(t *testing.T) {
 	if n := e.open.counts(); n != [states]int{} {
 		t.Errorf("connections are counted still: %v", n)
 	}
-	if text := e.log.String(); !strings.Contains(text, `msg="CONNECT is refused" target="\"evil.com:443\"" status=403 why="evil.com:443 is not listed`) {
+	if text := e.log.String(); !strings.Contains(text, `msg="CONNECT is refused" target=evil.com:443 status=403 why="evil.com:443 is not listed`) {
 		t.Errorf("logged %s", text)
 	}
 }
