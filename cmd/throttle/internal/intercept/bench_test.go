@@ -1,6 +1,7 @@
 package intercept
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -54,7 +55,9 @@ func BenchmarkRequest(b *testing.B) {
 				if by == "proxy" {
 					t.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: through.Listener.Addr().String()})
 				} else {
-					t.Dial = func(string, string) (net.Conn, error) { return net.Dial("tcp", direct.Listener.Addr().String()) }
+					t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+						return new(net.Dialer).DialContext(ctx, "tcp", direct.Listener.Addr().String())
+					}
 				}
 				client := &http.Client{Transport: t}
 				for b.Loop() {
