@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/intercept"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
@@ -160,33 +161,12 @@ func (a *api) guard(_, address string, _ syscall.RawConn) error {
 
 // permits reports whether a connection to an address is allowed.
 func (a *api) permits(to netip.Addr) bool {
-	if a.Private || !private(to) {
+	if a.Private || intercept.Public(to) {
 		return true
 	}
 	host := a.base.Hostname()
 	named, err := netip.ParseAddr(host)
 	return err == nil && named.Unmap() == to || strings.EqualFold(host, "localhost") && to.IsLoopback()
-}
-
-// special are networks that are not those of the public internet, beside what netip.Addr
-// knows: RFC 6890, shared addresses (RFC 6598), benchmarks, and IPv6 that leads to IPv4.
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("::/96"),
-}
-
-// private reports whether an address is not one of the public internet.
-func private(a netip.Addr) bool {
-	if a.IsPrivate() || !a.IsGlobalUnicast() { // loopback, link-local, multicast, none
-		return true
-	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
 }
 
 // sparing bounds how often something is logged.

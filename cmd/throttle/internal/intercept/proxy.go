@@ -129,6 +129,7 @@ type refusal struct {
 // write answers with a refusal.
 func (no *refusal) write(w http.ResponseWriter) {
 	w.Header().Set("Throttle-Generated", no.reason)
+	w.Header().Set("Throttle-May-Have-Run", "false")
 	if no.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
@@ -140,7 +141,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) *refusal {
 	t, err := ParseTarget(r.RequestURI)
 	switch {
 	case err != nil:
-		return &refusal{http.StatusBadRequest, "bad-target", fmt.Sprintf("CONNECT %s: %v", clip(r.RequestURI), err)}
+		return &refusal{http.StatusBadRequest, "bad-request", fmt.Sprintf("CONNECT %s: %v", clip(r.RequestURI), err)}
 	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
 		return &refusal{http.StatusBadRequest, "bad-request", "a CONNECT request has no body"}
 	case r.ProtoMajor != 1:
@@ -185,12 +186,12 @@ func (p *Proxy) unlisted(t Target) *refusal {
 func (p *Proxy) enter(t Target) (*conn, *refusal) {
 	select {
 	case <-p.draining:
-		return nil, &refusal{http.StatusServiceUnavailable, "draining", "the proxy is about to end"}
+		return nil, &refusal{http.StatusServiceUnavailable, "ending", "the proxy is about to end"}
 	default:
 	}
 	c := &conn{target: t, of: &p.open}
 	if !p.open.enter(c, cmp.Or(max(p.MaxConns, 0), 10_000)) {
-		return nil, &refusal{http.StatusServiceUnavailable, "full", "there are as many connections as there may be"}
+		return nil, &refusal{http.StatusServiceUnavailable, "busy", "there are as many connections as there may be"}
 	}
 	return c, nil
 }

@@ -53,11 +53,11 @@ func undialled(t Target, err error) *refusal {
 		if errors.As(err, &in) {
 			err = in.Err // without the address again
 		}
-		return &refusal{http.StatusForbidden, "private", fmt.Sprintf("%s: %v", t, err)}
+		return &refusal{http.StatusForbidden, "private-address", fmt.Sprintf("%s: %v", t, err)}
 	case errors.As(err, &late) && late.Timeout():
-		return &refusal{http.StatusGatewayTimeout, "connect", fmt.Sprintf("%s: %v", t, err)}
+		return &refusal{http.StatusGatewayTimeout, "timeout", fmt.Sprintf("%s: %v", t, err)}
 	}
-	return &refusal{http.StatusBadGateway, "connect", fmt.Sprintf("%s: %v", t, err)}
+	return &refusal{http.StatusBadGateway, "unreachable", fmt.Sprintf("%s: %v", t, err)}
 }
 
 // lastIdle bounds the time in which nothing moves in a tunnel, once the Proxy ends.

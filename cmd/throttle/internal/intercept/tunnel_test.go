@@ -189,7 +189,7 @@ func TestFull(t *testing.T) {
 	defer (<-conns).Close()
 	for _, target := range []string{"api.example.com:443", addr} {
 		_, a := e.ask("CONNECT " + target + " HTTP/1.1\r\nHost: a\r\n\r\n")
-		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" || a.Header.Get("Throttle-Generated") != "full" {
+		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" || a.Header.Get("Throttle-Generated") != "busy" {
 			t.Errorf("the fourth: %v", a)
 		}
 	}
