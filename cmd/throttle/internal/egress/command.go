@@ -253,7 +253,7 @@ func (o *options) readIntercept() (err error) {
 	}
 	if o.ca == "" {
 		if o.ca, err = ca.Dir(); err != nil {
-			return err
+			return usage.Error("egress: -intercept: there is no configuration directory in which a CA could be; write -ca DIR")
 		}
 	}
 	o.Intercept = &Intercept{CA: o.ca, Hosts: list(o.hosts), Tunnel: list(o.tunnel)}

@@ -38,7 +38,7 @@ func authority(t *testing.T, now time.Time, hosts ...string) *Authority {
 
 // TestLeaf: an authority speaks for its hosts and names below them, and for nothing else.
 func TestLeaf(t *testing.T) {
-	names, addresses := authority(t, at, "api.github.com", "localhost"), authority(t, at, "10.1.2.3")
+	names, addresses := authority(t, at, "api.github.com", "localhost", "a_b.example"), authority(t, at, "10.1.2.3")
 	both := authority(t, at, "api.github.com", "fd00::7")
 	for _, c := range []struct {
 		a    *Authority
@@ -48,6 +48,7 @@ func TestLeaf(t *testing.T) {
 		{names, "api.github.com", true},
 		{names, "x.api.github.com", true}, // as X.509 has it
 		{names, "localhost", true},
+		{names, "a_b.example", true},
 		{names, "github.com", false},
 		{names, "evilapi.github.com", false},
 		{names, "api.openai.com", false},

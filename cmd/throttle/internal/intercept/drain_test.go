@@ -134,6 +134,55 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestShutdownRaces: while callers come and go, a Shutdown loses no request whose CONNECT was
+// answered before, and leaves no connection.
+func TestShutdownRaces(t *testing.T) {
+	addr, conns := service(t)
+	go func() { // until the service ends
+		for up := range conns {
+			up.Close()
+		}
+	}()
+	e := serve(t, &Proxy{Tunnel: listOf(t, addr)}, "api.example.com")
+	var callers sync.WaitGroup
+	served := make(chan bool, 1<<16)
+	for range 8 {
+		callers.Go(func() {
+			for {
+				c := e.dial()
+				to := "api.example.com:443"
+				if len(served)%4 == 3 {
+					to = addr
+				}
+				fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: a\r\n\r\n", to)
+				a, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, 39)), &http.Request{Method: http.MethodConnect})
+				switch {
+				case err != nil || a.StatusCode != http.StatusOK: // it has ended
+					c.Close()
+					return
+				case to == addr:
+					c.Close()
+				default:
+					inside := tls.Client(c, e.trust("api.example.com"))
+					if got := roundTrip(t, inside, "GET / HTTP/1.1\r\nHost: api.example.com\r\nConnection: close\r\n\r\n"); !strings.Contains(got, "200 OK") {
+						t.Errorf("a request after CONNECT: %s", got)
+					}
+					c.Close()
+				}
+				served <- true
+			}
+		})
+	}
+	for range 40 {
+		<-served
+	}
+	if err := e.end(20 * time.Second); err != nil {
+		t.Error(err)
+	}
+	callers.Wait()
+	until(t, "no connection", func() bool { return e.open.counts() == [states]int{} })
+}
+
 // TestEndsWhileDialling: a connection that is not taken yet as the Proxy ends is closed and
 // not served later.
 func TestEndsWhileDialling(t *testing.T) {
