@@ -3,8 +3,11 @@ package egress
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,6 +25,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/intercept"
 )
 
 const child = "THROTTLE_EGRESS_CHILD" // runs the command in place of the tests
@@ -107,13 +112,40 @@ func TestSoakAdded(t *testing.T) {
 	}
 }
 
-// TestManyWait: 2,000 callers wait in line, and take little memory.
+// TestManyWait: 2,000 callers wait in line, by path and inside CONNECT, and take little
+// memory.
 func TestManyWait(t *testing.T) {
-	s := httptest.NewServer(status(200))
-	defer s.Close()
+	plain, secure := httptest.NewServer(status(200)), httptest.NewUnstartedServer(status(200))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the program does not trust it; its callers wait all the same
+	secure.StartTLS()
+	defer plain.Close()
+	defer secure.Close()
+	const request = "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer 0123456789012345678901234567890123456789\r\nUser-Agent: many\r\nAccept: */*\r\n\r\n"
+	t.Run("by path", func(t *testing.T) {
+		manyWait(t, plain, "", 100, func(c net.Conn) { fmt.Fprintf(c, request, "/api/x", "localhost") })
+	})
+	t.Run("inside CONNECT", func(t *testing.T) {
+		ca, host := authority(t, "127.0.0.1"), secure.Listener.Addr().String()
+		roots, _ := os.ReadFile(filepath.Join(ca, intercept.CertificateFile))
+		trust := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
+		trust.RootCAs.AppendCertsFromPEM(roots)
+		manyWait(t, secure, " -ca "+ca, 200, func(c net.Conn) {
+			fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host)
+			a, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
+			if err != nil || a.StatusCode != 200 {
+				t.Fatal(a, err)
+			}
+			fmt.Fprintf(tls.Client(c, trust), request, "/x", host)
+		})
+	})
+}
+
+// manyWait has 2,000 callers wait for an API, each of which sends its request by call, in a
+// program of most MB.
+func manyWait(t *testing.T, s *httptest.Server, args string, most float64, call func(net.Conn)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(cmd.Environ(), child+"=-to api="+s.URL+" -rate 1/m -wait 100h -listen "+clitest.Vacant(t))
+	cmd.Env = append(cmd.Environ(), child+"=-to api="+s.URL+" -rate 1/m -wait 100h -listen "+clitest.Vacant(t)+args)
 	errs, err := cmd.StderrPipe()
 	if err != nil || cmd.Start() != nil {
 		t.Fatal(err)
@@ -126,6 +158,7 @@ func TestManyWait(t *testing.T) {
 	if at == nil {
 		t.Fatalf("it said %q", lines.Text())
 	}
+	go io.Copy(io.Discard, errs) // until the program ends
 	before := resident(t, cmd.Process.Pid)
 	const callers = 2000
 	for range callers {
@@ -134,7 +167,7 @@ func TestManyWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprintf(c, "GET /api/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer 0123456789012345678901234567890123456789\r\nUser-Agent: many\r\nAccept: */*\r\n\r\n")
+		call(c)
 	}
 	for text := ""; !strings.Contains(text, fmt.Sprint(callers-1)); {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+at[1]+"/throttle/state.json", nil)
@@ -150,8 +183,8 @@ func TestManyWait(t *testing.T) {
 	}
 	after := resident(t, cmd.Process.Pid)
 	t.Logf("%d callers wait: %.1f MB resident, %.1f MB before", callers, after, before)
-	if most := 100.0 * raceMemory; after > most {
-		t.Errorf("%.1f MB are resident, want at most %.0f", after, most)
+	if after > most*raceMemory {
+		t.Errorf("%.1f MB are resident, want at most %.0f", after, most*raceMemory)
 	}
 }
 
