@@ -32,7 +32,8 @@ Usage: throttle ca -hosts HOST[,HOST] [flags]   make it
        throttle ca -renew [flags]               make its certificate again
 
 The certificate permits these hosts and names below them, and nothing else: who
-steals the key cannot speak for other hosts. It counts for a year.
+steals the key cannot speak for other hosts, but to Java, which ignores that. It
+counts for a year.
 
 Flags:
   -hosts HOSTS  the hosts of the APIs, separated by commas, as

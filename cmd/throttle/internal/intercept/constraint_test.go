@@ -88,43 +88,83 @@ func TestOpenSSLForMail(t *testing.T) {
 	}
 }
 
-// fetchers get a URL and print the body; the authority is in $CA.
+// fetchers get a URL and print the body; the authority is in $CA. They are of OpenSSL,
+// and the last of GnuTLS.
 var fetchers = map[string][]string{
 	"curl":    {"-sS", "--max-time", "20", "--cacert", "$CA"},
 	"python3": {"-c", `import os, ssl, sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20, context=ssl.create_default_context(cafile=os.environ["CA"])).read().decode())`},
 	"node":    {"-e", `require("https").get(process.argv[1], a => a.pipe(process.stdout)).on("error", e => { console.log(e.message); process.exit(1) })`},
+	"wget":    {"--tries=1", "--timeout=20", "--quiet", "--output-document=-", "--ca-certificate=$CA"},
 }
 
-// TestStolenKey: curl, Python and Node.js go to a host that the authority permits, and
+// TestStolenKey: curl, Python, Node.js and wget go to a host that the authority permits, and
 // refuse a server that shows a certificate of the stolen key for another.
 func TestStolenKey(t *testing.T) {
 	for name, args := range fetchers {
 		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(name); err != nil && name == "wget" {
+				t.Skip("no wget: GnuTLS is NOT tested")
+			}
 			program := clitest.Program(t, name)
 			for host, want := range map[string]bool{"localhost": true, "api.example.com": false} {
 				a := authority(t, time.Now(), host)
-				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") }))
-				server.TLS = &tls.Config{Certificates: []tls.Certificate{*forge(t, a, "localhost")}}
-				server.Config.ErrorLog = nothing
-				server.StartTLS()
 				ca := filepath.Join(a.Dir, CertificateFile)
 				var words []string
 				for _, word := range args {
 					words = append(words, strings.ReplaceAll(word, "$CA", ca))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				cmd := exec.CommandContext(ctx, program, append(words, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))...)
-				cmd.Env = append(os.Environ(), "CA="+ca, "NODE_EXTRA_CA_CERTS="+ca, "NO_PROXY=*", "no_proxy=*")
-				out, err := cmd.CombinedOutput()
-				cancel()
-				server.Close()
-				if exited := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exited) {
-					t.Fatal(err)
+				out, err := fetch(t, a, ca, append([]string{program}, words...))
+				why := "permitted subtree violation"
+				if name == "wget" { // is quiet
+					why = ""
 				}
-				if (err == nil) != want || strings.Contains(string(out), "reached") != want || !want && !strings.Contains(string(out), "permitted subtree violation") {
+				if (err == nil) != want || strings.Contains(out, "reached") != want || !want && !strings.Contains(out, why) {
 					t.Errorf("by an authority for %s: %v, %s; want it reached: %t", host, err, out, want)
 				}
 			}
 		})
 	}
+}
+
+// TestJavaIgnores: Java does not look at the constraints of a certificate in its store, as
+// docs/egress-https.md and 'throttle ca' say. If a later one does, they are to say so.
+func TestJavaIgnores(t *testing.T) {
+	if os.Getenv("THROTTLE_INTEGRATION") != "1" {
+		t.Skip("takes a JVM; THROTTLE_INTEGRATION=1 runs it")
+	}
+	java, keytool := clitest.Program(t, "java"), clitest.Program(t, "keytool")
+	a := authority(t, time.Now(), "api.example.com")
+	ca, store, source := filepath.Join(a.Dir, CertificateFile), filepath.Join(a.Dir, "store.p12"), filepath.Join(a.Dir, "Get.java")
+	if out, err := exec.CommandContext(t.Context(), keytool, "-importcert", "-noprompt", "-alias", "x", "-file", ca, "-keystore", store, "-storepass", "changeit").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	const get = `public class Get { public static void main(String[] a) throws Exception {
+  System.out.println(new String(new java.net.URI(a[0]).toURL().openStream().readAllBytes())); } }`
+	if err := os.WriteFile(source, []byte(get), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := fetch(t, a, ca, []string{java, "-Djavax.net.ssl.trustStore=" + store, "-Djavax.net.ssl.trustStorePassword=changeit", source})
+	if !strings.Contains(out, "reached") {
+		t.Errorf("Java refuses: %v, %s", err, out)
+	}
+}
+
+// fetch runs a program with the URL of a server that shows a certificate of localhost, signed
+// by the key of an authority, and returns what it prints.
+func fetch(t *testing.T, a *Authority, ca string, args []string) (string, error) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") }))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{*forge(t, a, "localhost")}}
+	server.Config.ErrorLog = nothing
+	server.StartTLS()
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], append(args[1:len(args):len(args)], strings.Replace(server.URL, "127.0.0.1", "localhost", 1))...)
+	cmd.Env = append(os.Environ(), "CA="+ca, "NODE_EXTRA_CA_CERTS="+ca, "NO_PROXY=*", "no_proxy=*")
+	out, err := cmd.CombinedOutput()
+	if exited := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exited) {
+		t.Fatal(err)
+	}
+	return string(out), err
 }
