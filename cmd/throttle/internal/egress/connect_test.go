@@ -185,6 +185,70 @@ func TestConnectDrain(t *testing.T) {
 	}
 }
 
+// tunnelled serves a Proxy that tunnels to a far end, and connects both.
+func tunnelled(t *testing.T) (e *engine, near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	e, _ = intercepting(t, Config{Intercept: &Intercept{Tunnel: []string{l.Addr().String()}}, Drain: Drain{Timeout: 20 * time.Second}}, API{}, status(200))
+	if near, err = net.Dial("tcp", strings.TrimPrefix(e.url, "http://")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	fmt.Fprintf(near, "CONNECT %s HTTP/1.1\r\nHost: a\r\n\r\n", l.Addr())
+	if far, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	const answer = "HTTP/1.1 200 Connection Established\r\n\r\n"
+	text := make([]byte, len(answer))
+	if _, err := io.ReadFull(near, text); err != nil || string(text) != answer {
+		t.Fatalf("%q, %v", text, err)
+	}
+	return e, near, far
+}
+
+// TestTunnelHalfClosed: what a far end says is followed by its end, while the caller may still
+// send.
+func TestTunnelHalfClosed(t *testing.T) {
+	_, near, far := tunnelled(t)
+	fmt.Fprint(far, "all")
+	if err := far.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(near); err != nil || string(text) != "all" {
+		t.Errorf("the caller got %q, %v", text, err)
+	}
+	fmt.Fprint(near, "later")
+	if err := near.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(far); err != nil || string(text) != "later" {
+		t.Errorf("the far end got %q, %v", text, err)
+	}
+}
+
+// TestTunnelDrains: a tunnel in which something moves goes on in a drain, which ends with it.
+func TestTunnelDrains(t *testing.T) {
+	e, near, far := tunnelled(t)
+	ended := make(chan error, 1)
+	go func() { ended <- e.end() }()
+	one := make([]byte, 1)
+	for began := time.Now(); time.Since(began) < 100*time.Millisecond || !e.draining.Load(); {
+		fmt.Fprint(near, "x")
+		if _, err := far.Read(one); err != nil {
+			t.Fatalf("after %v of the drain: %v", time.Since(began), err)
+		}
+	}
+	near.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestConnectDrains: a drain without requests does not wait for a tunnel in which nothing
 // moves, nor for connections that idle.
 func TestConnectDrains(t *testing.T) {
