@@ -64,18 +64,23 @@ var layers = map[string][]string{
 	"internal/bubble":        {},
 	"internal/release":       {},
 	"pace/internal/schedule": {},
+
+	"throttleenvoy/internal/assign": {"limit"},
 }
 
 // transport is what an adapter of a transport may import: no implementation of a
 // Store, which its user chooses.
 var transport = append([]string{".", "admit", "rules", "store"}, purely...)
 
-// small are things that some packages share, which import nothing of ours.
+// small are things that some packages share, which import nothing of ours; and the
+// decision of one package, which imports limit.
 var small = map[string][]string{
 	"internal/list":          {"load", ".", "store", "admit", "cmd/throttle"},
 	"internal/glob":          {"rules", "cmd/throttle"},
 	"internal/links":         {"rules", "cmd/throttle"},
 	"pace/internal/schedule": {"pace", "pace/peers"},
+
+	"throttleenvoy/internal/assign": {"throttleenvoy"},
 }
 
 // program may import all of ours, and is imported by nothing.

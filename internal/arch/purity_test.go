@@ -19,7 +19,7 @@ import (
 
 // pure are the packages that decide by values alone, with what they share: time
 // and randomness are arguments. So they run in virtual time just as they run live.
-var pure = append([]string{"internal/list", "pace/internal/schedule", "sim/survey", "cmd/throttle/internal/knee"}, purely...)
+var pure = append([]string{"internal/list", "pace/internal/schedule", "sim/survey", "cmd/throttle/internal/knee", "throttleenvoy/internal/assign"}, purely...)
 
 // pureImports is what they may use of the standard library. Add to it what has
 // no clock, no state of its own, no concurrency and does no I/O.

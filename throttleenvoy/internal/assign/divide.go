@@ -1,0 +1,143 @@
+package assign
+
+import "slices"
+
+// Unknown is the Demand of a proxy that has not reported one yet.
+const Unknown Rate = -1
+
+// Share is the part of one proxy in a limit: its demand, and its assignment.
+type Share struct {
+	// Demand is the rate that it would use. Unknown counts as an equal part, were there one more.
+	Demand Rate
+	// Told is the rate that was assigned last, if it Has an assignment.
+	Told Rate
+	Has  bool
+	// Held is the most that it may be using: Told, or what it had before, until it has
+	// reported after it was told.
+	Held Rate
+	// Lost proxies keep what they hold, and get nothing.
+	Lost bool
+
+	// Target is set by Divide: its fair part of the supply.
+	Target Rate
+	// Next is set by Divide: the rate to assign now. If it equals Told, nothing changes.
+	Next Rate
+}
+
+// Divide sets what each proxy is to be assigned now of a supply. It aims at max-min
+// fairness: of a limit that is used up each proxy gets its demand, or an equal part of
+// what is left by those that demand less; what nobody demands is divided equally, with
+// one more part for a proxy that is still to come.
+//
+// What proxies hold never becomes more than the supply. So a proxy gets more only when
+// others have been told to use less and have reported since, or what they had has
+// expired. Changes of up to a fifth are not made unless another proxy needs them. If
+// raises is false, no proxy gets more than it has.
+//
+// It takes up to a thousand proxies.
+func Divide(supply Rate, raises bool, all []Share) {
+	aim(supply, all)
+	room, needs := supply, Rate(0)
+	var told, frees Rate
+	for i := range all {
+		s := &all[i]
+		room -= s.Held
+		s.Next = s.Told
+		switch {
+		case s.Lost:
+		case s.Target > s.Told && (s.far() || !s.Has):
+			needs += s.Target - s.Told
+		case s.Target < s.Told && s.far():
+			s.Next = s.Target
+			frees += s.Told - s.Target
+		}
+		told += s.Told
+	}
+	if room+frees < needs || told > supply {
+		for i := range all {
+			if s := &all[i]; !s.Lost && s.Target < s.Told {
+				s.Next = s.Target
+			}
+		}
+	}
+	if raises && room > 0 && needs > 0 {
+		raise(all, room, needs)
+	}
+}
+
+// raise gives the proxies that need more a part of what is free.
+func raise(all []Share, room, needs Rate) {
+	for i := range all {
+		s := &all[i]
+		if s.Lost || s.Target <= s.Told || !s.far() && s.Has {
+			continue
+		}
+		more := s.Target - s.Told
+		if room < needs {
+			more = scale(room, more, needs)
+		}
+		if !s.Has || more > s.Told/5 {
+			s.Next = s.Told + more
+		}
+	}
+}
+
+// far reports whether the target is more than a fifth away.
+func (s *Share) far() bool {
+	away := s.Target - s.Told
+	return max(away, -away) > s.Told/5
+}
+
+// aim sets the targets.
+func aim(supply Rate, all []Share) {
+	var demands []Rate
+	for i := range all {
+		if all[i].Lost {
+			supply -= all[i].Held
+			continue
+		}
+		demands = append(demands, all[i].Demand)
+	}
+	supply = max(supply, 0)
+	n := Rate(len(demands))
+	if n == 0 {
+		return
+	}
+	var sum Rate
+	for i, d := range demands {
+		if d == Unknown {
+			d = supply / (n + 1)
+		}
+		demands[i] = min(d, supply)
+		sum += demands[i]
+	}
+	spare, level := Rate(0), supply
+	if sum < supply {
+		spare = (supply - sum) / (n + 1)
+	} else {
+		level = fill(supply, demands)
+	}
+	for i := range all {
+		s := &all[i]
+		switch s.Target = 0; {
+		case s.Lost:
+		case s.Demand == Unknown:
+			s.Target = min(supply/(n+1), level) + spare
+		default:
+			s.Target = min(s.Demand, level) + spare
+		}
+	}
+}
+
+// fill is the level up to which demands, which it sorts, use up the supply.
+func fill(supply Rate, demands []Rate) Rate {
+	slices.Sort(demands)
+	for i, d := range demands {
+		part := supply / Rate(len(demands)-i)
+		if d >= part {
+			return part
+		}
+		supply -= d
+	}
+	return supply
+}
