@@ -50,22 +50,12 @@ func (l *quotaLimit) divide(now time.Time) {
 		}
 		shares[i] = s
 	}
-	assign.Divide(l.share(), !l.away, shares)
+	l.part = l.supply.Part(l.mine, l.others)
+	assign.Divide(l.part.Rate, !l.away, shares)
 	for i, b := range l.buckets {
 		p := b.partOf(l)
 		p.target, p.next, p.kept = shares[i].Target, shares[i].Next, shares[i].Next == shares[i].Told
 	}
-}
-
-// share sets the part of this process, and returns its rate. Where that is about the one
-// before it stays, so that assignments do not change with each report.
-func (l *quotaLimit) share() assign.Rate {
-	part := l.supply.Part(l.mine, l.others)
-	if away := part.Rate - l.part.Rate; l.others > 0 && max(away, -away) <= l.part.Rate/10 {
-		part.Rate = l.part.Rate
-	}
-	l.part = part
-	return part.Rate
 }
 
 // partOf is the part of a bucket in one of its limits.

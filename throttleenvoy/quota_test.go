@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ const quotaRules = `{
 	"deny": "entry:user=bad", "allow": "entry:user=root",
 	"rules": [
 		{"name": "user", "match": {"domains": "edge", "descriptor": "user"}, "key": "entry:user", "limits": "100/s"},
+		{"name": "user-tried", "match": {"domains": "edge", "descriptor": "user"}, "shadow": true, "limits": "1/s"},
 		{"name": "none", "match": {"domains": "edge", "descriptor": "none"}, "limits": "0/s"},
 		{"name": "pair", "match": {"domains": "edge", "descriptor": ["a", "b"]}, "limits": "7/s"},
 		{"name": "tried", "match": {"domains": "edge", "descriptor": "tried"}, "shadow": true, "limits": "1/s"},
@@ -62,6 +64,9 @@ func TestQuotaFirst(t *testing.T) {
 				t.Errorf("%s was told %d times, %v; want once %v/s, at most %d at once", x.bucket, b.told, b.strategy, x.rate, x.most)
 			}
 		}
+		if n := p.to.Stats(); n.Assigned != 10 || n.Renewed != 0 {
+			t.Errorf("%+v", n)
+		}
 	})
 }
 
@@ -77,8 +82,11 @@ func TestQuotaShares(t *testing.T) {
 			defer end(a, b)
 			a.bucket("user=jane").demand, b.bucket("user=jane").demand = x.one, x.two
 			pass(16*time.Second, a, b)
-			before := [2]int{a.allowed, b.allowed}
+			before, told := [2]int{a.allowed, b.allowed}, a.bucket("user=jane").told
 			pass(time.Minute, a, b)
+			if n := a.bucket("user=jane").told - told; n > 7 {
+				t.Errorf("demands of %v/s and %v/s: told %d times in a minute, want once in ten seconds", x.one, x.two, n)
+			}
 			one, two := float64(a.allowed-before[0])/60, float64(b.allowed-before[1])/60
 			if math.Abs(one-x.wantOne) > 0.05*x.wantOne+0.5 || math.Abs(two-x.wantTwo) > 0.05*x.wantTwo+0.5 {
 				t.Errorf("demands of %v/s and %v/s: %.1f and %.1f were admitted, want %v and %v", x.one, x.two, one, two, x.wantOne, x.wantTwo)
@@ -107,6 +115,24 @@ func TestQuotaLimits(t *testing.T) {
 		pass(time.Minute, p)
 		if n := p.allowed - before; n < 250 || n > 330 {
 			t.Errorf("%d were admitted in a minute of 300/m", n)
+		}
+	})
+}
+
+// TestQuotaElsewhere: what a bucket cannot use, as another limit is tighter, others get.
+func TestQuotaElsewhere(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := quotas(t, `{"rules": [
+			{"name": "user", "match": {"domains": "edge", "descriptor": "user"}, "key": "entry:user", "limits": "10/s"},
+			{"name": "all", "match": {"domains": "edge"}, "limits": "100/s"}
+		]}`)
+		p := proxyOf(t, s)
+		defer end(p)
+		flood, other := p.bucket("user=jane"), p.bucket("job=1")
+		flood.demand, other.demand = 300, 300
+		pass(30*time.Second, p)
+		if flood.rate() != 10 || other.rate() < 85 || other.rate() > 90 {
+			t.Errorf("of 100/s, %v/s are for a user of 10/s, and %v/s for the rest", flood.rate(), other.rate())
 		}
 	})
 }
@@ -300,8 +326,17 @@ func TestQuotaShared(t *testing.T) {
 			}
 			defer end(all...)
 			pass(21*time.Second, all...)
-			before := [2]int{all[0].allowed, all[1].allowed}
-			pass(time.Minute, all...)
+			before, told := [2]int{all[0].allowed, all[1].allowed}, all[0].bucket("user=jane").told
+			r := rand.New(rand.NewPCG(1, 1))
+			for range 60 {
+				for i, demand := range []float64{x.one, x.two} {
+					all[i].bucket("user=jane").demand = demand * (0.6 + 0.8*r.Float64())
+				}
+				pass(time.Second, all...)
+			}
+			if n := all[0].bucket("user=jane").told - told; n > 9 {
+				t.Errorf("demands of %v/s and %v/s: told %d times in a minute, want about once in ten seconds", x.one, x.two, n)
+			}
 			one, two := float64(all[0].allowed-before[0])/60, float64(all[1].allowed-before[1])/60
 			if math.Abs(one-x.wantOne) > 0.1*x.wantOne+0.5 || math.Abs(two-x.wantTwo) > 0.1*x.wantTwo+0.5 {
 				t.Errorf("demands of %v/s and %v/s: %.1f and %.1f were admitted, want %v and %v", x.one, x.two, one, two, x.wantOne, x.wantTwo)

@@ -24,7 +24,7 @@ import (
 // dialQuota serves s on a connection in memory, until end is called.
 func dialQuota(t testing.TB, s *throttleenvoy.QuotaService) (conn *grpc.ClientConn, end func()) {
 	t.Helper()
-	listener, server := bufconn.Listen(1<<20), grpc.NewServer(grpc.MaxRecvMsgSize(throttleenvoy.MaxQuotaMessage))
+	listener, server := bufconn.Listen(1<<20), grpc.NewServer(grpc.MaxRecvMsgSize(throttleenvoy.MaxQuotaMessage), grpc.WaitForHandlers(true))
 	rlqspb.RegisterRateLimitQuotaServiceServer(server, s)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -58,9 +58,11 @@ func TestQuotaWire(t *testing.T) {
 	s := quotas(t, quotaRules)
 	conn, end := dialQuota(t, s)
 	defer end()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	var streams []rlqspb.RateLimitQuotaService_StreamRateLimitQuotasClient
 	for range 3 {
-		stream, err := rlqspb.NewRateLimitQuotaServiceClient(conn).StreamRateLimitQuotas(t.Context())
+		stream, err := rlqspb.NewRateLimitQuotaServiceClient(conn).StreamRateLimitQuotas(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,6 +142,63 @@ func TestDemand(t *testing.T) {
 	}
 }
 
+// TestClaim: what a proxy may still use counts until it has reported after it was told, or that
+// has expired; a report that may be older does not count.
+func TestClaim(t *testing.T) {
+	const s = time.Second
+	for _, x := range []struct {
+		name   string
+		report []time.Duration
+		at     time.Duration
+		want   Rate
+	}{
+		{"at once", nil, 0, 100},
+		{"without a report", nil, 15 * s, 100},
+		{"when it has expired", nil, 16 * s, 0},
+		{"after a report that may be older", []time.Duration{s / 2}, s, 100},
+		{"after a report", []time.Duration{s / 2, s}, s, 10},
+	} {
+		var c Claim
+		c.Tell(t0, BucketOf(100*PerSecond, 0, 100))
+		c.Tell(t0, BucketOf(20*PerSecond, 0, 100))
+		c.Tell(t0, BucketOf(10*PerSecond, 0, 100))
+		for _, at := range x.report {
+			c.Report(t0.Add(at), 5, 0)
+		}
+		if got := c.Held(t0.Add(x.at)); got != x.want*PerSecond {
+			t.Errorf("%s: it holds %v/s, want %v/s", x.name, float64(got)/1e9, x.want)
+		}
+	}
+}
+
+// TestClaimDemand: requests count by the time between reports; a demand that falls is believed by half.
+func TestClaimDemand(t *testing.T) {
+	var c Claim
+	for _, x := range []struct {
+		at       time.Duration
+		requests int64
+		over     time.Duration
+		want     Rate
+	}{
+		{0, 1, 0, Unknown},
+		{500 * time.Millisecond, 4, 0, Unknown},
+		{2 * time.Second, 5, 0, 5 * PerSecond}, // with those of a report that was too early
+		{7 * time.Second, 50, time.Hour, 10 * PerSecond},
+		{12 * time.Second, 10, 0, 6 * PerSecond},
+		{17 * time.Second, 0, 0, 3 * PerSecond},
+	} {
+		c.Report(t0.Add(x.at), x.requests, x.over)
+		if got := c.Share(t0.Add(x.at)).Demand; got != x.want {
+			t.Errorf("after %v: a demand of %d, want %d", x.at, got, x.want)
+		}
+	}
+	var again Claim
+	again.Report(t0, 50, 5*time.Second) // its proxy has counted since before
+	if got := again.Share(t0).Demand; got != 10*PerSecond {
+		t.Errorf("after 50 requests in 5 s that the proxy states: %d", got)
+	}
+}
+
 // TestDivide: what each proxy is assigned.
 func TestDivide(t *testing.T) {
 	has := func(demand, told Rate) Share { return Share{Demand: demand, Told: told, Held: told, Has: true} }
@@ -163,6 +220,7 @@ func TestDivide(t *testing.T) {
 		{"a lost one keeps what it holds", true, []Share{{Demand: 9, Told: 40, Held: 40, Has: true, Lost: true}, has(200, 30)}, []Rate{40, 60}},
 		{"small changes are not made", true, []Share{has(200, 46), has(200, 52)}, []Rate{46, 52}},
 		{"but where another needs it", true, []Share{has(200, 50), has(200, 50), {Demand: 200}}, []Rate{33, 33, 0}},
+		{"and small ones where that is needed", true, []Share{has(200, 20), has(200, 20), has(200, 20), has(200, 20), has(200, 20), {Demand: 200}}, []Rate{16, 16, 16, 16, 16, 0}},
 		{"nor above the supply", true, []Share{has(200, 51), has(200, 52)}, []Rate{50, 50}},
 		{"what is free is divided by need", true, []Share{has(200, 20), has(200, 40), {Demand: 0, Told: 20, Held: 20, Has: true, Lost: true}}, []Rate{40, 40, 20}},
 	} {

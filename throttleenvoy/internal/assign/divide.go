@@ -37,8 +37,7 @@ type Share struct {
 // It takes up to a thousand proxies.
 func Divide(supply Rate, raises bool, all []Share) {
 	aim(supply, all)
-	room, needs := supply, Rate(0)
-	var told, frees Rate
+	room, needs, frees := supply, Rate(0), Rate(0)
 	for i := range all {
 		s := &all[i]
 		room -= s.Held
@@ -51,9 +50,8 @@ func Divide(supply Rate, raises bool, all []Share) {
 			s.Next = s.Target
 			frees += s.Told - s.Target
 		}
-		told += s.Told
 	}
-	if room+frees < needs || told > supply {
+	if room+frees < needs {
 		for i := range all {
 			if s := &all[i]; !s.Lost && s.Target < s.Told {
 				s.Next = s.Target
