@@ -79,6 +79,7 @@ func (w *world) register(t *testing.T, m *Metrics) {
 		m.InFlight("exports", &w.inFlight), m.Queue("mail", &w.queue), m.Shedder("api", &w.shedder),
 		m.Rules("api", &w.rules), m.Redis("redis", &w.redis), m.SQL("postgres", &w.sql),
 		m.Build(Build{"v1.2.3", "go1.26"}), m.Config("rules", func() Config { return Config{"v7", true, 90 * time.Second} }),
+		m.Quota("envoy", func() Quota { return Quota{3, 70, 40, 900, 100, 80, 20, 5, 2, 1} }),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,16 @@ throttle.in_flight.refused_keys Counter {key} {name=exports} 1
 throttle.leases.local_takes Counter {take} {name=hot} 91
 throttle.leases.store_calls Counter {call} {name=hot} 9
 throttle.queue.waiting UpDownCounter {request} {name=mail} 1
+throttle.quota.assignments Counter {assignment} {name=envoy,outcome=abandoned} 5
+throttle.quota.assignments Counter {assignment} {name=envoy,outcome=changed} 80
+throttle.quota.assignments Counter {assignment} {name=envoy,outcome=renewed} 20
+throttle.quota.assignments Counter {assignment} {name=envoy,outcome=unanswered} 2
+throttle.quota.buckets UpDownCounter {bucket} {name=envoy} 70
+throttle.quota.limits UpDownCounter {limit} {name=envoy} 40
+throttle.quota.requests Counter {request} {name=envoy,outcome=admitted} 900
+throttle.quota.requests Counter {request} {name=envoy,outcome=refused} 100
+throttle.quota.store_errors Counter {report} {name=envoy} 1
+throttle.quota.streams UpDownCounter {stream} {name=envoy} 3
 throttle.rules.age Gauge s {name=api} 150
 throttle.rules.refreshes Counter {refresh} {name=api,outcome=failed} 1
 throttle.rules.refreshes Counter {refresh} {name=api,outcome=ok} 1

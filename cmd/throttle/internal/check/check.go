@@ -197,7 +197,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = slices.Concat(f.warnings, f.odd(), f.keyless(), f.never(), f.roleless(), f.apart())
+			f.warnings = slices.Concat(f.warnings, f.odd(), f.keyless(), f.never(), f.roleless(), f.unsorted(), f.apart())
 		}
 		return f, err
 	}
@@ -267,7 +267,11 @@ func (f *found) says() (all []string) {
 			all = append(all, "gateway on "+listens(g.Listen)+" with "+words.Plural(len(g.Routes), "route", "routes"))
 		}
 		if c.Envoy != nil {
-			all = append(all, "envoy on "+string(c.Envoy.Listen.Address))
+			text := "envoy on " + string(c.Envoy.Listen.Address)
+			if c.Envoy.Quota != nil {
+				text += " with quotas"
+			}
+			all = append(all, text)
 		}
 		if e := c.Egress; e != nil {
 			all = append(all, "egress on "+string(e.Listen)+" to "+words.Plural(len(e.APIs), "API", "APIs"))

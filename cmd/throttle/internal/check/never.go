@@ -77,6 +77,25 @@ func (f *found) roleless() (all []string) {
 	return all[:min(len(all), 10)]
 }
 
+// unsorted warns of rules that are for no bucket of the quota service, as a match has its
+// entries in another order.
+func (f *found) unsorted() (all []string) {
+	if f.file.Envoy == nil || f.file.Envoy.Quota == nil {
+		return nil
+	}
+	for _, r := range f.rules.Set().Rules {
+		var entries []string
+		for _, p := range r.Match.Descriptor {
+			entries = append(entries, p.Key)
+		}
+		if !r.Off && !slices.IsSorted(entries) {
+			all = append(all, fmt.Sprintf("%s: rule %s: it is for no bucket of the quota service, whose entries stand in the order of their keys: %s",
+				f.rulesOf, r.Name, words.First(5, slices.Sorted(slices.Values(entries)))))
+		}
+	}
+	return all[:min(len(all), 10)]
+}
+
 // keyless warns of parts of keys that no descriptor has for which a rule is, as its match
 // has all entries: all of them share one key.
 func (f *found) keyless() (all []string) {

@@ -59,6 +59,8 @@ var bad = []struct{ in, want string }{
 	{"", "f:1:1: empty"},
 	{"hello\n", "f:1:1: must have fields, not hello; they are version, store, rules, gateway, envoy, egress, admin, drain, log"},
 	{"version: 1\ngateway: {listen: ':1', routes: {to: 'http://h'}}\nenvoy: {listen: ':2', spread: 1s}\n", "f:3:31: envoy.spread: the gateway has the same; write it there"},
+	{"version: 1\nenvoy: {listen: ':2', quota: {idle: 0s}}\n", "f:2:37: envoy.quota.idle: 0s: must be a duration from 1s to 24h"},
+	{"version: 1\nenvoy: {listen: ':2', quota: {ttl: 1m}}\n", "f:2:31: envoy.quota: unknown field ttl; the fields are max_streams, max_buckets, idle"},
 	{"version: 1\nenvoy: {listen: ':2'}\nadmin: {listen: ':2', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :2 occurs twice"},
 	{"version: 1\negress: {listen: ':2', apis: {a: {url: 'ftp://h'}}}\n", "f:2:40: egress.apis.a.url: ftp://h: begins with ftp:; it must be https or http"},
 	{"version: 1\negress: {listen: ':2', apis: {a: 'http://h', a: 'http://i'}}\n", "f:2:46: a occurs twice, first in line 2"},

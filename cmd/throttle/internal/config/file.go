@@ -11,7 +11,7 @@ type File struct {
 	Store   *Store   `name:"store" doc:"where usage of each key is counted" default:"in this process"`
 	Rules   *Rules   `name:"rules" doc:"where the rules come from: file, then url, then overlay" default:"nobody is limited"`
 	Gateway *Gateway `name:"gateway" doc:"the reverse proxy" default:"none"`
-	Envoy   *Envoy   `name:"envoy" doc:"the rate limit service of Envoy" default:"none"`
+	Envoy   *Envoy   `name:"envoy" doc:"the rate limit service of Envoy, and its quota service" default:"none"`
 	Egress  *Egress  `name:"egress" doc:"the proxy for callers of limited APIs" default:"none"`
 	Admin   *Admin   `name:"admin" doc:"health, metrics and the API of operators" default:"none"`
 	Drain   *Drain   `name:"drain" default:"as below" doc:"how the program ends"`
@@ -75,6 +75,14 @@ type Envoy struct {
 	Listen EnvoySocket   `name:"listen" need:"true" doc:"socket that it serves, by gRPC"`
 	Spread time.Duration `name:"spread" least:"1ms" most:"1h" default:"that of gateway, or 1m" doc:"longest time that is added to Retry-After, so that refused callers do not return together"`
 	Silent bool          `name:"silent" default:"false" doc:"tell callers only when to come again: Retry-After, without RateLimit and RateLimit-Policy"`
+	Quota  *Quota        `name:"quota" default:"none" doc:"the rate limit quota service (RLQS) on the same socket; {} has it as below"`
+}
+
+// Quota is the rate limit quota service of Envoy.
+type Quota struct {
+	MaxStreams int           `name:"max_streams" least:"1" most:"100000" default:"1000" doc:"most streams of Envoys; further ones are refused"`
+	MaxBuckets int           `name:"max_buckets" least:"1" most:"1000000" default:"100000" doc:"most buckets of all streams; further ones are not assigned anything"`
+	Idle       time.Duration `name:"idle" least:"1s" most:"24h" default:"5m" doc:"how long a bucket without requests is kept"`
 }
 
 // EnvoySocket is the socket for Envoy. In the file it may be the address alone.

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -50,6 +51,8 @@ type Config struct {
 	Files *certificate.Files
 	// Silent is that of throttleenvoy.Service.
 	Silent bool
+	// Quota is the quota service. If nil, there is none.
+	Quota *throttleenvoy.QuotaService
 	// Delay is how long it goes on after its context has ended, with its health red, and
 	// Timeout how long calls in flight have after that.
 	Delay, Timeout time.Duration
@@ -82,6 +85,10 @@ var services = []string{"", rlspb.RateLimitService_ServiceDesc.ServiceName, "rat
 func (r *Role) Serve(ctx context.Context) error {
 	server := r.server()
 	rlspb.RegisterRateLimitServiceServer(server, &throttleenvoy.Service{Control: r.cfg.Control, Silent: r.cfg.Silent, Limits: true})
+	if r.cfg.Quota != nil {
+		rlqspb.RegisterRateLimitQuotaServiceServer(server, r.cfg.Quota)
+		r.health.SetServingStatus(rlqspb.RateLimitQuotaService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	}
 	healthpb.RegisterHealthServer(server, r.health)
 	for _, name := range services {
 		r.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
@@ -150,8 +157,12 @@ func (r *Role) drain(server *grpc.Server, ended <-chan error) error {
 
 // server returns a server without services.
 func (r *Role) server() *grpc.Server {
+	message := maxMessage
+	if r.cfg.Quota != nil {
+		message = throttleenvoy.MaxQuotaMessage
+	}
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(message), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshake), grpc.UnaryInterceptor(r.guard), grpc.StreamInterceptor(r.watched),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), // whose stacks have grown: a fifth of a lone caller's time
@@ -172,19 +183,37 @@ func (r *Role) guard(ctx context.Context, in any, info *grpc.UnaryServerInfo, ha
 	defer r.active.Add(-1)
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Log.Error("a call panicked", "method", info.FullMethod, "panic", p, "stack", string(debug.Stack()))
-			out, err = nil, status.Error(codes.Internal, "throttle: the call failed")
+			out, err = nil, r.panicked(info.FullMethod, p)
 		}
 	}()
 	out, err = handler(ctx, in)
-	if status.Code(err) == codes.InvalidArgument && may(&r.said, time.Now()) {
-		r.cfg.Log.Warn("a request of Envoy cannot be decided", "err", err)
-	}
+	r.malformed(err)
 	return out, err
 }
 
-// watched ends a stream, which watches the health, when the drain begins.
-func (r *Role) watched(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// panicked logs a panic, and returns the answer.
+func (r *Role) panicked(method string, p any) error {
+	r.cfg.Log.Error("a call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "throttle: the call failed")
+}
+
+// malformed logs why a request was refused, if it was malformed, and that there are too many
+// streams.
+func (r *Role) malformed(err error) {
+	if c := status.Code(err); (c == codes.InvalidArgument || c == codes.ResourceExhausted) && may(&r.said, time.Now()) {
+		r.cfg.Log.Warn("a request of Envoy cannot be decided", "err", err)
+	}
+}
+
+// watched ends a stream, of health or of quotas, when the drain begins: Envoy opens another, and
+// goes on with what it was assigned.
+func (r *Role) watched(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = r.panicked(info.FullMethod, p)
+		}
+		r.malformed(err)
+	}()
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	ended := make(chan struct{})

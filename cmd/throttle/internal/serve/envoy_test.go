@@ -7,14 +7,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	descriptorpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 )
 
 const bothFile = `version: 1
@@ -124,5 +128,57 @@ func TestEnvoyAlone(t *testing.T) {
 	}
 	if code := r.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestEnvoyQuota: the quota service shares the rules and the counts of the rate limit
+// service, tells operators what is reported, and ends its streams with the program.
+func TestEnvoyQuota(t *testing.T) {
+	r := start(t, folder(t, nil, "f.yaml", "version: 1\nrules: {file: rules.yaml}\nenvoy: {listen: 127.0.0.1:0, quota: {max_streams: 1}}\nadmin: {listen: 127.0.0.1:0}\ndrain: {delay: 0s}\n", "rules.yaml", bothRules), "f.yaml")
+	var at struct{ Envoy string }
+	if err := json.Unmarshal([]byte(r.said("serving")), &at); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(at.Envoy, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := rlqspb.NewRateLimitQuotaServiceClient(conn)
+	stream, err := client.StreamRateLimitQuotas(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := &rlqspb.RateLimitQuotaUsageReports{Domain: "edge", BucketQuotaUsages: []*rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage{
+		{BucketId: &rlqspb.BucketId{Bucket: map[string]string{"user": "jane"}}, NumRequestsAllowed: 2},
+	}}
+	if err := stream.Send(report); err != nil {
+		t.Fatal(err)
+	}
+	out, err := stream.Recv()
+	if err != nil || len(out.GetBucketAction()) != 1 || out.GetBucketAction()[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket() == nil {
+		t.Fatalf("a first report: %v, %v; want a token bucket", out, err)
+	}
+	if got := r.asking("jane", 1) + r.asking("john", 3); got != "xoox" {
+		t.Errorf("after two requests of jane by the quota service: %s", got)
+	}
+	second, err := client.StreamRateLimitQuotas(t.Context())
+	if err == nil {
+		_, err = second.Recv()
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a stream beyond max_streams: %v", err)
+	}
+	_, metrics := get(t, r.admin+"/metrics")
+	for _, want := range []string{`quota_streams{.*throttle_name="serve".*} 1`, `quota_requests_total{.*throttle_outcome="admitted".*} 2`, `quota_assignments_total{.*throttle_outcome="changed".*} 1`} {
+		if !regexp.MustCompile(want).MatchString(metrics) {
+			t.Errorf("the metrics have not %s", want)
+		}
+	}
+	if code := r.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := stream.Recv(); err == nil {
+		t.Error("the stream goes on after the end of the program")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/envoy"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/throttleenvoy"
 	"github.com/throttle-go/throttle/throttleotel"
 	"github.com/throttle-go/throttle/throttleredis"
 	"github.com/throttle-go/throttle/throttlesql"
@@ -57,12 +58,34 @@ func ofGateway(f *config.File, err error) error {
 // envoyRole is the rate limit service of Envoy.
 type envoyRole struct {
 	listener net.Listener
-	own      *certificate.Files // nil: none
+	own      *certificate.Files          // nil: none
+	quota    *throttleenvoy.QuotaService // nil: none
+}
+
+// quotas is the quota service of a file. It asks the store itself: without it, assignments
+// go on, which is better than what a Guard could answer.
+func (p *program) quotas() *throttleenvoy.QuotaService {
+	q := p.began.Envoy.Quota
+	if q == nil {
+		return nil
+	}
+	s := &throttleenvoy.QuotaService{
+		Rules: p.sources.live(), Store: p.storage.Store, MaxStreams: q.MaxStreams, MaxBuckets: q.MaxBuckets, Idle: q.Idle,
+	}
+	if p.storage.remote != nil {
+		s.Store, s.Shared = p.storage.remote, true
+	}
+	return s
+}
+
+// quotaStats are the numbers of a quota service as metrics.
+func quotaStats(s *throttleenvoy.QuotaService) func() throttleotel.Quota {
+	return func() throttleotel.Quota { return throttleotel.Quota(s.Stats()) }
 }
 
 // openEnvoy opens the socket for Envoy.
 func (p *program) openEnvoy(ctx context.Context) (*envoyRole, error) {
-	at, role := p.began.Envoy.Listen, new(envoyRole)
+	at, role := p.began.Envoy.Listen, &envoyRole{quota: p.quotas()}
 	if at.TLS != nil {
 		role.own = filesOf(at.TLS)
 		role.own.Log, role.own.Every = p.log, time.Second
@@ -90,7 +113,7 @@ func (p *program) serveEnvoy(ctx context.Context) error {
 	d := drain(p.began)
 	return envoy.New(envoy.Config{
 		Control: p.control, Listener: p.envoy.listener, Files: p.envoy.own, Silent: p.began.Envoy.Silent,
-		Delay: d.Delay, Timeout: d.Timeout, Log: p.log,
+		Delay: d.Delay, Timeout: d.Timeout, Log: p.log, Quota: p.envoy.quota,
 	}).Serve(ctx)
 }
 
@@ -161,6 +184,9 @@ func (p *program) observe(m *throttleotel.Metrics) error {
 	}
 	if p.gateway != nil {
 		errs = append(errs, m.Shedders(p.gateway.Shedders))
+	}
+	if p.envoy != nil && p.envoy.quota != nil {
+		errs = append(errs, m.Quota("serve", quotaStats(p.envoy.quota)))
 	}
 	switch remote := p.storage.remote.(type) {
 	case *throttleredis.Store:
