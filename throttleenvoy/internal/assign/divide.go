@@ -25,59 +25,83 @@ type Share struct {
 }
 
 // Divide sets what each proxy is to be assigned now of a supply. It aims at max-min
-// fairness: of a limit that is used up each proxy gets its demand, or an equal part of
-// what is left by those that demand less; what nobody demands is divided equally, with
-// one more part for a proxy that is still to come.
+// fairness: of a limit that is used up each proxy gets its demand and a twentieth, or an
+// equal part of what is left by those that demand less; what nobody demands is divided
+// equally, with one more part for a proxy that is still to come.
 //
 // What proxies hold never becomes more than the supply. So a proxy gets more only when
 // others have been told to use less and have reported since, or what they had has
-// expired. Changes of up to a fifth are not made unless another proxy needs them. If
-// raises is false, no proxy gets more than it has.
+// expired. A changed bucket is a full one, so changes of up to a fifth are not made unless a proxy
+// needs a fifth more; one that needs a twentieth more gets what is free, and what others do not
+// use. If raises is false, no proxy gets more than it has.
 //
 // It takes up to a thousand proxies.
 func Divide(supply Rate, raises bool, all []Share) {
 	aim(supply, all)
-	room, needs, frees := supply, Rate(0), Rate(0)
+	room, frees := supply, Rate(0)
+	var needs, wants Rate
 	for i := range all {
 		s := &all[i]
 		room -= s.Held
 		s.Next = s.Told
 		switch {
-		case s.Lost:
-		case s.Target > s.Told && (s.far() || !s.Has):
+		case s.needs():
 			needs += s.Target - s.Told
-		case s.Target < s.Told && s.far():
+		case s.wants():
+			wants += s.Target - s.Told
+		case !s.Lost && s.Target < s.Told && s.far():
 			s.Next = s.Target
 			frees += s.Told - s.Target
 		}
 	}
-	if room+frees < needs {
-		for i := range all {
-			if s := &all[i]; !s.Lost && s.Target < s.Told {
-				s.Next = s.Target
-			}
+	for i := range all {
+		s := &all[i]
+		if s.Lost || s.Target >= s.Told {
+			continue
+		}
+		if room+frees < needs || room+frees < needs+wants && s.spares() {
+			s.Next = s.Target
 		}
 	}
-	if raises && room > 0 && needs > 0 {
-		raise(all, room, needs)
+	if raises {
+		raise(all, room, needs, (*Share).needs)
+		raise(all, room-needs, wants, (*Share).wants)
 	}
 }
 
-// raise gives the proxies that need more a part of what is free.
-func raise(all []Share, room, needs Rate) {
+// raise gives the proxies that need it, a sum of so much, a part of what is free.
+func raise(all []Share, room, sum Rate, needs func(*Share) bool) {
+	if room <= 0 || sum <= 0 {
+		return
+	}
 	for i := range all {
 		s := &all[i]
-		if s.Lost || s.Target <= s.Told || !s.far() && s.Has {
+		if !needs(s) {
 			continue
 		}
 		more := s.Target - s.Told
-		if room < needs {
-			more = scale(room, more, needs)
+		if room < sum {
+			more = scale(room, more, sum)
 		}
-		if !s.Has || more > s.Told/5 {
+		if !s.Has || more > s.Told/20 {
 			s.Next = s.Told + more
 		}
 	}
+}
+
+// needs reports whether a proxy should have much more, or has nothing yet.
+func (s *Share) needs() bool {
+	return !s.Lost && s.Target > s.Told && (s.far() || !s.Has)
+}
+
+// wants reports whether a proxy refuses requests, and should have a little more.
+func (s *Share) wants() bool {
+	return !s.Lost && !s.needs() && s.Demand > s.Told && s.Target-s.Told > s.Told/20
+}
+
+// spares reports whether a proxy does not use all that it has.
+func (s *Share) spares() bool {
+	return s.Demand != Unknown && s.Demand <= s.Told && s.Told-s.Target > s.Told/20
 }
 
 // far reports whether the target is more than a fifth away.
@@ -105,6 +129,8 @@ func aim(supply Rate, all []Share) {
 	for i, d := range demands {
 		if d == Unknown {
 			d = supply / (n + 1)
+		} else {
+			d = margin(d)
 		}
 		demands[i] = min(d, supply)
 		sum += demands[i]
@@ -122,10 +148,13 @@ func aim(supply Rate, all []Share) {
 		case s.Demand == Unknown:
 			s.Target = min(supply/(n+1), level) + spare
 		default:
-			s.Target = min(s.Demand, level) + spare
+			s.Target = min(margin(s.Demand), level) + spare
 		}
 	}
 }
+
+// margin is a demand and a twentieth, as it varies from one report to the next.
+func margin(demand Rate) Rate { return demand + demand/20 }
 
 // fill is the level up to which demands, which it sorts, use up the supply.
 func fill(supply Rate, demands []Rate) Rate {
