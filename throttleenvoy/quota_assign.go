@@ -9,16 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/throttleenvoy/internal/assign"
 )
 
-// twoReports is the time that two reports of a proxy are about.
-const twoReports = 10 * time.Second
-
 // learn updates a limit by what is known of it since a use, the i-th of whose limits it is. It
 // reports whether the limit itself has changed.
-func (l *quotaLimit) learn(u *quotaUse, i int, now time.Time) (changed bool) {
+func (l *quotaLimit) learn(u *quotaUse, i int) (changed bool) {
 	changed = l.limit != u.asks[i].Limit
 	l.limit = u.asks[i].Limit
 	switch {
@@ -31,9 +27,8 @@ func (l *quotaLimit) learn(u *quotaUse, i int, now time.Time) (changed bool) {
 		l.supply = assign.Rated(l.limit)
 	}
 	if u.demands != nil {
-		n := u.demand(i)
-		own := demands.Count - l.counted.Take(now, limit.Ask{Limit: demands, N: n, Debt: n > 0}).Remaining
-		l.mine, l.others = assign.RateOf(own, twoReports), assign.RateOf(max(u.demands[i]-own, 0), twoReports)
+		l.counted.add(u.demands[i].window, u.demand(i))
+		l.mine, l.others = u.demands[i].split(l.counted)
 	}
 	return changed
 }

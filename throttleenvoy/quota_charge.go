@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,7 @@ type quotaUse struct {
 	verdict   verdict
 	asks      []limit.Ask      // of a use of one
 	decisions []limit.Decision // after the charge; nil: none
-	demands   []int64          // of all processes, of each ask; nil: not counted
+	demands   []demandCount    // of all processes, for each ask; nil: not counted
 	failed    bool             // the Store could not decide
 }
 
@@ -77,7 +78,7 @@ func (s *QuotaService) charge(ctx context.Context, domain string, all []quotaUse
 	work := func() {
 		for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
 			s.judge(ctx, version, domain, &all[i], now)
-			s.take(ctx, &all[i])
+			s.take(ctx, &all[i], now)
 		}
 	}
 	var others sync.WaitGroup
@@ -117,7 +118,7 @@ func (s *QuotaService) judge(ctx context.Context, version *rules.Compiled, domai
 }
 
 // take charges a use to the Store, or looks at what is left.
-func (s *QuotaService) take(ctx context.Context, u *quotaUse) {
+func (s *QuotaService) take(ctx context.Context, u *quotaUse, now time.Time) {
 	if len(u.asks) == 0 || !u.peeks && u.allowed+u.denied == 0 {
 		return
 	}
@@ -134,7 +135,7 @@ func (s *QuotaService) take(ctx context.Context, u *quotaUse) {
 	}
 	_, err := s.own.Take(ctx, asks, decisions)
 	if err == nil && s.Shared {
-		u.demands, err = s.count(ctx, u)
+		u.demands, err = s.count(ctx, u, now)
 	}
 	if err != nil {
 		u.failed = true
@@ -146,22 +147,62 @@ func (s *QuotaService) take(ctx context.Context, u *quotaUse) {
 	u.decisions = decisions
 }
 
-// demands counts what all processes report as demand: two reports of each bucket, which come
-// every five seconds.
-var demands = limit.Limit{Kind: limit.SlidingSlots, Count: 1 << 60, Period: 9500 * time.Millisecond, Slots: 95}
+// demandWindow is the time in which each bucket is reported twice. The demand of all processes is
+// counted in windows of it, and that of the last whole one is compared: at any time that has two
+// reports of each bucket, whenever in the window they come.
+const demandWindow = 10 * time.Second
 
-// count adds the demand of a use to that of all processes, and returns it.
-func (s *QuotaService) count(ctx context.Context, u *quotaUse) ([]int64, error) {
-	all := make([]int64, len(u.asks))
-	for i, ask := range u.asks {
-		n := u.demand(i)
-		var d [1]limit.Decision
-		if _, err := s.own.Take(ctx, []limit.Ask{{Key: "+demand/" + ask.Key, Limit: demands, N: n, Debt: n > 0}}, d[:]); err != nil {
+// demandKept counts the demand in a window until the one after it has ended.
+var demandKept = limit.Limit{Kind: limit.FirstHitWindow, Count: 1 << 40, Period: 25 * time.Second}
+
+// demandCount is a demand counted in the current window, and in the one before.
+type demandCount struct{ window, now, before int64 }
+
+// add counts n more, in a window.
+func (c *demandCount) add(window, n int64) {
+	switch {
+	case c.window+1 == window:
+		c.before, c.now = c.now, 0
+	case c.window != window:
+		c.before, c.now = 0, 0
+	}
+	c.window, c.now = window, c.now+n
+}
+
+// split returns the demands of this process and of others, c being that of all: those of the window before,
+// as the current one is not whole. Where it has much more already, those of that one.
+func (c demandCount) split(own demandCount) (mine, others assign.Rate) {
+	all, part := c.before, own.before
+	if c.now > 2*c.before {
+		all, part = c.now, own.now
+	}
+	return assign.RateOf(part, demandWindow), assign.RateOf(max(all-part, 0), demandWindow)
+}
+
+// count adds the demand of a use to that of all processes, and returns that for each limit.
+func (s *QuotaService) count(ctx context.Context, u *quotaUse, now time.Time) ([]demandCount, error) {
+	all := make([]demandCount, len(u.asks))
+	window := now.UnixNano() / int64(demandWindow)
+	for i := range u.asks {
+		counted, err := s.counted(ctx, u.asks[i].Key, window, u.demand(i))
+		if err != nil {
 			return nil, err
 		}
-		all[i] = demands.Count - d[0].Remaining
+		before, err := s.counted(ctx, u.asks[i].Key, window-1, 0)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = demandCount{window, counted, before}
 	}
 	return all, nil
+}
+
+// counted adds n to the demand for a key in a window, and returns it. Four windows take turns.
+func (s *QuotaService) counted(ctx context.Context, key string, window, n int64) (int64, error) {
+	var d [1]limit.Decision
+	key = "+demand/" + strconv.FormatInt(window%4, 10) + "/" + key
+	_, err := s.own.Take(ctx, []limit.Ask{{Key: key, Limit: demandKept, N: n, Debt: n > 0}}, d[:])
+	return demandKept.Count - d[0].Remaining, err
 }
 
 // demand is what counts as demand for the i-th limit.

@@ -72,7 +72,7 @@ type quotaLimit struct {
 	away         bool          // the Store failed last
 	part         assign.Supply // of this process
 	mine, others assign.Rate   // what this process demands, and what others do
-	counted      limit.Slots   // of mine, as the Store counts that of all
+	counted      demandCount   // mine, as the Store counts that of all
 	buckets      []*quotaBucket
 	dirty        bool // it is to be divided
 }
@@ -203,7 +203,7 @@ func (t *quotaTable) subject(b *quotaBucket, u *quotaUse, now time.Time) bool {
 	}
 	for i := range b.parts {
 		l := b.parts[i].quotaLimit
-		if l.learn(u, i, now) || changed || u.peeks || u.allowed+u.denied > 0 {
+		if l.learn(u, i) || changed || u.peeks || u.allowed+u.denied > 0 {
 			t.touch(l)
 		}
 	}

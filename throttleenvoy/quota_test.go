@@ -315,7 +315,7 @@ func TestQuotaStoreFails(t *testing.T) {
 // TestQuotaShared: services in two processes divide a limit by their demand, through
 // the Store.
 func TestQuotaShared(t *testing.T) {
-	for _, x := range []struct{ one, two, wantOne, wantTwo float64 }{{300, 300, 50, 50}, {10, 20, 10, 20}, {300, 100, 50, 50}} {
+	for _, x := range []struct{ one, two, wantOne, wantTwo float64 }{{300, 300, 50, 50}, {10, 20, 10, 20}, {300, 100, 50, 50}, {20, 300, 17, 83}} {
 		bubble.Test(t, func(t *testing.T) {
 			kept := new(memory.Store)
 			var all []*proxy

@@ -16,20 +16,21 @@ import (
 	"time"
 )
 
-// quoted is a service behind several real Envoys, with 'throttle serve' as their quota
-// service.
+// quoted is a service behind several real Envoys, with processes of 'throttle serve' as their
+// quota service, one after the other.
 type quoted struct {
 	fronted
 	envoys []string // addresses
+	files  []string // of the processes
 }
 
-func quotaFront(t *testing.T, envoys int, rules string) *quoted {
+func quotaFront(t *testing.T, envoys, processes int, store string) *quoted {
 	t.Helper()
 	envoy := envoyProgram(t)
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(service.Close)
-	ports, dir := freePorts(t, envoys+2), t.TempDir()
-	f := &quoted{fronted{t: t, limits: ports[0], admin: ports[1], file: filepath.Join(dir, "serve.yaml")}, ports[2:]}
+	ports, dir := freePorts(t, envoys+processes), t.TempDir()
+	f := &quoted{fronted: fronted{t: t}, envoys: ports[processes:]}
 	text, err := os.ReadFile("testdata/envoy-quota.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -39,12 +40,16 @@ func quotaFront(t *testing.T, envoys int, rules string) *quoted {
 			t.Fatal(err)
 		}
 	}
-	write("rules.yaml", rules)
-	write("serve.yaml", fmt.Sprintf("version: 1\nrules: {file: rules.yaml}\nenvoy: {listen: %q, quota: {}}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", f.limits, f.admin))
+	write("rules.yaml", quotaRules)
+	for i, at := range ports[:processes] {
+		name := fmt.Sprintf("serve-%d.yaml", i)
+		write(name, fmt.Sprintf("version: 1\nstore: {url: %q}\nrules: {file: rules.yaml}\nenvoy: {listen: %q, quota: {}}\ndrain: {delay: 0s}\n", store, at))
+		f.files = append(f.files, filepath.Join(dir, name))
+	}
 	port := func(address string) string { _, p, _ := net.SplitHostPort(address); return p }
 	for i, at := range f.envoys {
 		name := fmt.Sprintf("envoy-%d.yaml", i)
-		write(name, strings.NewReplacer("port_value: OPEN", "port_value: "+port(at), "port_value: LIMITS", "port_value: "+port(f.limits),
+		write(name, strings.NewReplacer("port_value: OPEN", "port_value: "+port(at), "port_value: LIMITS", "port_value: "+port(ports[i%processes]),
 			"port_value: SERVICE", "port_value: "+port(service.Listener.Addr().String())).Replace(string(text)))
 		c := exec.CommandContext(t.Context(), envoy, "-c", filepath.Join(dir, name), "--use-dynamic-base-id", "--concurrency", "2", "-l", "error")
 		c.Stderr = os.Stderr
@@ -57,6 +62,12 @@ func quotaFront(t *testing.T, envoys int, rules string) *quoted {
 		})
 	}
 	return f
+}
+
+// process starts a process of 'throttle serve', and returns what kills it.
+func (f *quoted) process(i int) (kill func()) {
+	f.file = f.files[i]
+	return f.serve()
 }
 
 // demand are requests of a user that are sent to an Envoy, so many a second, until the test ends. passed
@@ -161,8 +172,8 @@ func about(got, want, within float64) bool {
 // measured for a minute.
 func TestEnvoyQuota(t *testing.T) {
 	t.Parallel()
-	f := quotaFront(t, 2, quotaRules)
-	kill := f.serve()
+	f := quotaFront(t, 2, 1, "memory:")
+	kill := f.process(0)
 	defer kill()
 	for i := range f.envoys {
 		eventually(t, "a denied user is refused", func() bool { return f.one(i, "mallory") == 429 })
@@ -193,8 +204,8 @@ func TestEnvoyQuota(t *testing.T) {
 // assigned; after a restart it is assigned that once more.
 func TestEnvoyQuotaRestart(t *testing.T) {
 	t.Parallel()
-	f := quotaFront(t, 1, quotaRules)
-	kill := f.serve()
+	f := quotaFront(t, 1, 1, "memory:")
+	kill := f.process(0)
 	defer func() { kill() }()
 	eventually(t, "a denied user is refused", func() bool { return f.one(0, "mallory") == 429 })
 	began, l := time.Now(), f.demands(0, "jane", 200)
@@ -203,7 +214,7 @@ func TestEnvoyQuotaRestart(t *testing.T) {
 	if got := f.rates(1500*time.Millisecond, l); !about(got[0], 100, 0.1) {
 		t.Errorf("while the service is away: %.1f/s, want what was assigned, 100/s", got)
 	}
-	kill = f.serve()
+	kill = f.process(0)
 	f.lasts(time.Until(began.Add(11 * time.Second))) // Envoy opens a stream at its next report
 	if got := f.rates(2*time.Second, l); !about(got[0], 100, 0.1) {
 		t.Errorf("after a restart: %.1f/s, want 100/s", got)
@@ -215,5 +226,42 @@ func TestEnvoyQuotaRestart(t *testing.T) {
 	}
 	if f.one(0, "mallory") != 429 {
 		t.Error("a denied user passes after a restart")
+	}
+}
+
+// TestEnvoyQuotaShared: two processes with one Redis, each with an Envoy of its own, share a
+// limit; without Redis they go on.
+func TestEnvoyQuotaShared(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("20 s; THROTTLE_SOAK=1 runs it")
+	}
+	t.Parallel()
+	redis := freePorts(t, 1)[0]
+	killRedis := startRedis(t, redis)
+	defer func() { killRedis() }()
+	f := quotaFront(t, 2, 2, "redis://"+redis)
+	for i := range f.files {
+		defer f.process(i)()
+	}
+	for i := range f.envoys {
+		eventually(t, "a denied user is refused", func() bool { return f.one(i, "mallory") == 429 })
+	}
+	began := time.Now()
+	a, b := f.demands(0, "jane", 200), f.demands(1, "jane", 200)
+	f.lasts(15500 * time.Millisecond) // three reports: what both demand is known to both
+	got := f.rates(2*time.Second, a, b)
+	killRedis()
+	killRedis = func() {}
+	without := f.rates(2*time.Second, a, b)
+	took := time.Since(began)
+	t.Logf("%.1f/s, without Redis %.1f/s; %d in %v", got, without, a.count()+b.count(), took)
+	for _, rates := range [][]float64{got, without} {
+		if !about(rates[0], 50, 0.15) || !about(rates[1], 50, 0.15) || !about(rates[0]+rates[1], 100, 0.1) {
+			t.Errorf("demands of 200/s each on 100/s: %.1f/s, and without Redis %.1f/s; want 50/s each", got, without)
+			break
+		}
+	}
+	if n, most := a.count()+b.count(), 100+100*took.Seconds()+100*10+400; float64(n) > most {
+		t.Errorf("%d were admitted in %v, want at most %.0f", n, took, most)
 	}
 }
