@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -101,4 +102,49 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkQuota: a report of many buckets, each of them used, is charged, divided and
+// answered; and the memory that a bucket takes.
+func BenchmarkQuota(b *testing.B) {
+	for _, n := range []int{1, 3000} {
+		b.Run(fmt.Sprintf("buckets=%d", n), func(b *testing.B) {
+			var users []string
+			for i := range n {
+				users = append(users, strconv.Itoa(i))
+			}
+			m := usages(5, users...)
+			before := heap()
+			s := quotas(b, benchRules)
+			ctx, cancel := context.WithCancel(b.Context())
+			w := &wire{ctx: ctx, in: make(chan *rlqspb.RateLimitQuotaUsageReports), out: make(chan *rlqspb.RateLimitQuotaResponse, 100)}
+			done := make(chan error)
+			go func() { done <- s.StreamRateLimitQuotas(w) }()
+			report := func() {
+				w.in <- m
+				w.in <- &rlqspb.RateLimitQuotaUsageReports{Domain: "edge"} // which is read when the first is done
+				for len(w.out) > 0 {
+					<-w.out
+				}
+			}
+			report()
+			bytes := float64(heap()-before) / float64(n)
+			b.ReportAllocs()
+			for b.Loop() {
+				report()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/bucket")
+			b.ReportMetric(bytes, "B/bucket")
+			cancel()
+			<-done
+		})
+	}
+}
+
+// heap is how much is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -5,6 +5,9 @@
 //	server := grpc.NewServer()
 //	rlspb.RegisterRateLimitServiceServer(server, &service)
 //
+// A [QuotaService] assigns token buckets to Envoy instead, so that it decides by itself:
+// Envoy's rate limit quota service.
+//
 // The rules are those of package rules whose match has domains or a descriptor. Package
 // admit has the admission control behind it, which a throttlehttp.Handler may share: it is
 // subject to the other rules of the same file.

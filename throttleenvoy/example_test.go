@@ -6,6 +6,7 @@ import (
 	"net"
 
 	descriptorpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -64,4 +65,61 @@ func ExampleService() {
 	// OK per-user 1
 	// OK per-user 0
 	// OVER_LIMIT per-user 0
+}
+
+// Envoy reports what its buckets have used, and is assigned what it may use; here a client
+// does in its place.
+func ExampleQuotaService() {
+	perUser, err := rules.Parse([]byte(`{"rules": [
+		{"name": "per-user", "match": {"domains": "edge", "descriptor": "user"}, "key": "entry:user", "limits": "100/s"}
+	]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	live := new(rules.Live)
+	live.Swap(perUser)
+	service := throttleenvoy.QuotaService{Rules: live}
+
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(throttleenvoy.MaxQuotaMessage))
+	rlqspb.RegisterRateLimitQuotaServiceServer(server, &service)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go server.Serve(listener)
+	defer server.Stop()
+
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	envoy, err := rlqspb.NewRateLimitQuotaServiceClient(conn).StreamRateLimitQuotas(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = envoy.Send(&rlqspb.RateLimitQuotaUsageReports{
+		Domain: "edge",
+		BucketQuotaUsages: []*rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage{
+			{BucketId: &rlqspb.BucketId{Bucket: map[string]string{"user": "jane"}}, NumRequestsAllowed: 1},
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer, err := envoy.Recv()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	assigned := answer.BucketAction[0].GetQuotaAssignmentAction()
+	bucket := assigned.RateLimitStrategy.GetTokenBucket()
+	fmt.Println(bucket.TokensPerFill.Value, "in", bucket.FillInterval.AsDuration(), "for", assigned.AssignmentTimeToLive.AsDuration())
+	// Output:
+	// 75 in 1s for 15s
 }

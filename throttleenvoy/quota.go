@@ -20,6 +20,8 @@ const (
 	// MaxQuotaMessage is a good grpc.MaxRecvMsgSize for a server with a QuotaService: a
 	// report of Envoy has all of its buckets, some 100 bytes each.
 	MaxQuotaMessage = 16 << 20
+	// MaxBucketID bounds the bytes of all keys and values in the id of a bucket.
+	MaxBucketID = 4 << 10
 	// MaxQuotaShare bounds the buckets that share one limit, each stream counted by itself.
 	MaxQuotaShare = 1000
 
@@ -39,9 +41,12 @@ const (
 // asked. See docs/envoy-quota.md for what is assigned, for the bounds, and for what the
 // configuration of Envoy must have.
 //
-// Together all Envoys of one service admit, over any time t, at most what their buckets hold
-// and rate × t, and once more what each bucket holds that is replaced: half of what the limit
-// has left or the events of a second, whichever is more, for all together.
+// Over any time t all Envoys of one service together admit at most
+//
+//	burst + rate × t + what the buckets held that were replaced
+//
+// A bucket holds the requests of a second of its rate, or its part of half of what the limit
+// has left, if that is more.
 //
 // The zero value admits everything. The fields must not change after first use. It is safe
 // for concurrent use. Each stream has two goroutines, which end with it.
@@ -52,13 +57,14 @@ type QuotaService struct {
 	// each bucket follows at its next report. If nil, all are admitted.
 	Rules *rules.Live
 	// Store remembers how much each key has used. It is called once for each bucket that was
-	// used, for at most a second. Leave a store.Guard out: while the Store fails, assignments go
+	// used, for at most a second, 16 at a time for each stream. Leave a store.Guard out: while the Store fails, assignments go
 	// on as they are and none is raised; what is used meanwhile is not charged. If nil, a Store
 	// of this service's own.
 	Store store.Store
 	// Shared says that services in other processes use the same Store. Each then takes a part of a
 	// limit that is as large as its part of the demand, which the Store counts as well: it is
-	// called once more for each limit of a bucket. If false, this one divides the whole limit.
+	// called twice more for each limit of a bucket that was used. If false, this one divides the
+	// whole limit.
 	Shared bool
 	// Override returns the overrides of keys that have none in the Rules, as that of an
 	// admit.Control does. If nil, there are none.
@@ -66,8 +72,9 @@ type QuotaService struct {
 	// MaxStreams bounds the streams; Envoy has one for each domain and server. Further ones
 	// are refused with RESOURCE_EXHAUSTED. If zero or below, 1000.
 	MaxStreams int
-	// MaxBuckets bounds the buckets of all streams together, of some 1 KiB each. Further ones, and those beyond
-	// MaxQuotaShare, are not assigned anything: the no_assignment_behavior of Envoy decides. If
+	// MaxBuckets bounds the buckets of all streams together, of some 2 KiB each and their ids.
+	// Further ones, those beyond MaxQuotaShare, and those with an id beyond MaxBucketID or
+	// MaxEntries, are not assigned anything: the no_assignment_behavior of Envoy decides. If
 	// zero or below, 100,000.
 	MaxBuckets int
 	// Idle is how long a bucket without requests is kept; then Envoy forgets it too.

@@ -14,7 +14,7 @@ import (
 
 // learn updates a limit by what is known of it since a use, the i-th of whose limits it is. It
 // reports whether the limit itself has changed.
-func (l *quotaLimit) learn(u *quotaUse, i int) (changed bool) {
+func (l *quotaLimit) learn(u *quotaUse, i int, now time.Time) (changed bool) {
 	changed = l.limit != u.asks[i].Limit
 	l.limit = u.asks[i].Limit
 	switch {
@@ -28,7 +28,7 @@ func (l *quotaLimit) learn(u *quotaUse, i int) (changed bool) {
 	}
 	if u.demands != nil {
 		l.counted.add(u.demands[i].window, u.demand(i))
-		l.mine, l.others = u.demands[i].split(l.counted)
+		l.mine, l.others = u.demands[i].split(l.counted, now)
 	}
 	return changed
 }

@@ -55,8 +55,13 @@ func useOf(domain string, in *rlqspb.RateLimitQuotaUsageReports_BucketQuotaUsage
 	}
 	const most = 1 << 40 // in five seconds: nobody has so many
 	u.allowed, u.denied = min(u.allowed, most), min(u.denied, most)
+	size := 0
 	for key, value := range id {
 		u.entries = append(u.entries, rules.Pair{Key: key, Value: value})
+		size += len(key) + len(value)
+	}
+	if size > MaxBucketID {
+		return u, false
 	}
 	slices.SortFunc(u.entries, func(a, b rules.Pair) int {
 		if a.Key < b.Key {
@@ -75,7 +80,13 @@ func (s *QuotaService) charge(ctx context.Context, domain string, all []quotaUse
 		version = s.Rules.Load()
 	}
 	var next atomic.Int64
+	var broke atomic.Pointer[any] // what a function of the user's panicked with
 	work := func() {
+		defer func() {
+			if p := recover(); p != nil {
+				broke.CompareAndSwap(nil, &p)
+			}
+		}()
 		for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
 			s.judge(ctx, version, domain, &all[i], now)
 			s.take(ctx, &all[i], now)
@@ -87,6 +98,9 @@ func (s *QuotaService) charge(ctx context.Context, domain string, all []quotaUse
 	}
 	work()
 	others.Wait()
+	if p := broke.Load(); p != nil { // in the goroutine of the stream, whose server may recover
+		panic(*p)
+	}
 }
 
 // judge asks the rules which limits a use is subject to.
@@ -169,14 +183,14 @@ func (c *demandCount) add(window, n int64) {
 	c.window, c.now = window, c.now+n
 }
 
-// split returns the demands of this process and of others, c being that of all: those of the window before,
-// as the current one is not whole. Where it has much more already, those of that one.
-func (c demandCount) split(own demandCount) (mine, others assign.Rate) {
-	all, part := c.before, own.before
+// split returns the demands of this process and of others, c being that of all: those of the
+// window before, as the current one is not whole. Where it has much more already, those of it.
+func (c demandCount) split(own demandCount, now time.Time) (mine, others assign.Rate) {
+	all, part, over := c.before, own.before, demandWindow
 	if c.now > 2*c.before {
-		all, part = c.now, own.now
+		all, part, over = c.now, own.now, max(now.Sub(time.Unix(0, c.window*int64(demandWindow))), demandWindow/2)
 	}
-	return assign.RateOf(part, demandWindow), assign.RateOf(max(all-part, 0), demandWindow)
+	return assign.RateOf(part, over), assign.RateOf(max(all-part, 0), over)
 }
 
 // count adds the demand of a use to that of all processes, and returns that for each limit.

@@ -203,7 +203,7 @@ func (t *quotaTable) subject(b *quotaBucket, u *quotaUse, now time.Time) bool {
 	}
 	for i := range b.parts {
 		l := b.parts[i].quotaLimit
-		if l.learn(u, i) || changed || u.peeks || u.allowed+u.denied > 0 {
+		if l.learn(u, i, now) || changed || u.peeks || u.allowed+u.denied > 0 {
 			t.touch(l)
 		}
 	}

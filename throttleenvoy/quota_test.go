@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
-
-	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
-	"github.com/throttle-go/throttle/throttleenvoy"
 )
 
 const quotaRules = `{
@@ -308,101 +302,6 @@ func TestQuotaStoreFails(t *testing.T) {
 		pass(20*time.Second, a, b)
 		if one, two := a.bucket("user=jane").rate(), b.bucket("user=jane").rate(); math.Abs(one-two) > 5 || s.Stats().StoreErrors < 8 {
 			t.Errorf("when it is back: %v/s and %v/s; %+v", one, two, s.Stats())
-		}
-	})
-}
-
-// TestQuotaShared: services in two processes divide a limit by their demand, through
-// the Store.
-func TestQuotaShared(t *testing.T) {
-	for _, x := range []struct{ one, two, wantOne, wantTwo float64 }{{300, 300, 50, 50}, {10, 20, 10, 20}, {300, 100, 50, 50}, {20, 300, 17, 83}} {
-		bubble.Test(t, func(t *testing.T) {
-			kept := new(memory.Store)
-			var all []*proxy
-			for _, demand := range []float64{x.one, x.two} {
-				s := quotas(t, quotaRules)
-				s.Store, s.Shared = kept, true
-				p := proxyOf(t, s)
-				p.bucket("user=jane").demand = demand
-				all = append(all, p)
-			}
-			defer end(all...)
-			pass(21*time.Second, all...)
-			before, told := [2]int{all[0].allowed, all[1].allowed}, all[0].bucket("user=jane").told
-			r := rand.New(rand.NewPCG(1, 1))
-			for range 60 {
-				for i, demand := range []float64{x.one, x.two} {
-					all[i].bucket("user=jane").demand = demand * (0.6 + 0.8*r.Float64())
-				}
-				pass(time.Second, all...)
-			}
-			if n := all[0].bucket("user=jane").told - told; n > 9 {
-				t.Errorf("demands of %v/s and %v/s: told %d times in a minute, want about once in ten seconds", x.one, x.two, n)
-			}
-			one, two := float64(all[0].allowed-before[0])/60, float64(all[1].allowed-before[1])/60
-			if math.Abs(one-x.wantOne) > 0.1*x.wantOne+0.5 || math.Abs(two-x.wantTwo) > 0.1*x.wantTwo+0.5 {
-				t.Errorf("demands of %v/s and %v/s: %.1f and %.1f were admitted, want %v and %v", x.one, x.two, one, two, x.wantOne, x.wantTwo)
-			}
-		})
-	}
-}
-
-// TestQuotaBounds: what is beyond a bound, or malformed, is not answered, and counted.
-func TestQuotaBounds(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		s := quotas(t, quotaRules)
-		s.MaxStreams, s.MaxBuckets = 1, 2
-		p := proxyOf(t, s)
-		defer end(p)
-		p.read()
-		second := proxyOf(t, s)
-		if err := <-second.done; status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("a stream beyond MaxStreams: %v, want RESOURCE_EXHAUSTED", err)
-		}
-		p.send(&modelBucket{id: new(rlqspb.BucketId)}, &modelBucket{})
-		for _, user := range []string{"user=a", "user=b", "user=c"} {
-			p.one(p.bucket(user))
-		}
-		if p.bucket("user=b").told != 1 || p.bucket("user=c").told != 0 || s.Stats().Refused != 3 {
-			t.Errorf("beyond MaxBuckets: told %d times; %+v", p.bucket("user=c").told, s.Stats())
-		}
-		p.cut()
-		<-p.done
-		p.connect()
-		p.wire.in <- new(rlqspb.RateLimitQuotaUsageReports)
-		if err := <-p.done; status.Code(err) != codes.InvalidArgument {
-			t.Errorf("a stream without a domain: %v, want INVALID_ARGUMENT", err)
-		}
-		p.connect()
-	})
-}
-
-// TestQuotaShareBound: no more buckets than MaxQuotaShare share a limit.
-func TestQuotaShareBound(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		s := quotas(t, `{"rules": [{"name": "all", "match": {"domains": "edge"}, "limits": "1000/s"}]}`)
-		p := proxyOf(t, s)
-		defer end(p)
-		var all []*modelBucket
-		for i := range throttleenvoy.MaxQuotaShare + 1 {
-			all = append(all, &modelBucket{id: &rlqspb.BucketId{Bucket: map[string]string{"n": string(rune('a'+i%26)) + strings.Repeat("x", i/26)}}})
-		}
-		p.send(all...)
-		if n := s.Stats(); n.Buckets != throttleenvoy.MaxQuotaShare || n.Refused != 1 || n.Limits != 1 {
-			t.Errorf("%+v", n)
-		}
-	})
-}
-
-// TestQuotaZero: the zero QuotaService admits everything.
-func TestQuotaZero(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		p := proxyOf(t, new(throttleenvoy.QuotaService))
-		defer end(p)
-		b := p.bucket("user=jane")
-		p.one(b)
-		if b.told != 1 || b.rate() != -1 {
-			t.Errorf("told %d times, %v", b.told, b.strategy)
 		}
 	})
 }

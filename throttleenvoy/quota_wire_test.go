@@ -137,6 +137,7 @@ func TestQuotaHostile(t *testing.T) {
 		{"no domain", encode(new(rlqspb.RateLimitQuotaUsageReports)), codes.InvalidArgument},
 		{"a value that is not UTF-8", []byte(strings.Replace(string(good), "\x12\x01a", "\x12\x01\xff", 1)), codes.Internal},
 		{"more entries than may be", encode(wide), codes.OK},
+		{"an id that is too long", encode(usages(1, strings.Repeat("x", throttleenvoy.MaxBucketID))), codes.OK},
 		{"counts beyond all bounds", huge, codes.OK},
 		{"a bucket three times", twice, codes.OK},
 		{"control characters", encode(usages(1, "\x00\r\n\u202e", "=,%")), codes.OK},
@@ -157,7 +158,7 @@ func TestQuotaHostile(t *testing.T) {
 		}
 		_ = stream.CloseSend() // it may have ended
 	}
-	if n := s.Stats(); n.Allowed < 1<<40 || n.Refused != 1 {
+	if n := s.Stats(); n.Allowed < 1<<40 || n.Refused != 2 {
 		t.Errorf("%+v", n)
 	}
 }

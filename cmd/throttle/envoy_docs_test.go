@@ -10,9 +10,27 @@ import (
 	"testing"
 )
 
-// TestEnvoyDocs: Envoy takes the configuration of docs/envoy.md, and throttle its files.
+// TestEnvoyDocs: Envoy takes the configuration of docs/envoy.md and docs/envoy-quota.md, and
+// throttle their files.
 func TestEnvoyDocs(t *testing.T) {
-	text, err := os.ReadFile("../../docs/envoy.md")
+	for _, x := range []struct{ page, descriptor string }{
+		{"envoy.md", "api_key=acme,method=POST"},
+		{"envoy-quota.md", "api_key=acme,name=api"},
+	} {
+		dir := docFiles(t, x.page)
+		if stdout, stderr, code := play(t.Context(), "check", filepath.Join(dir, "serve.yaml"), "-domain", "edge", "-descriptor", x.descriptor); code != 0 || stderr != "" || !strings.Contains(stdout, "rule per-key has the least left") {
+			t.Errorf("%s: throttle check: code %d, %s%s", x.page, code, stdout, stderr)
+		}
+		if out, err := exec.CommandContext(t.Context(), envoyProgram(t), "--mode", "validate", "-l", "error", "-c", filepath.Join(dir, "envoy.yaml")).CombinedOutput(); err != nil {
+			t.Errorf("%s: envoy --mode validate: %v\n%s", x.page, err, out)
+		}
+	}
+}
+
+// docFiles writes the files that a page shows, and returns their folder.
+func docFiles(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +47,7 @@ func TestEnvoyDocs(t *testing.T) {
 		seen += name + " "
 	}
 	if !strings.HasPrefix(seen, "serve.yaml rules.yaml envoy.yaml ") {
-		t.Fatalf("docs/envoy.md has the files %s", seen)
+		t.Fatalf("docs/%s has the files %s", page, seen)
 	}
-	if stdout, stderr, code := play(t.Context(), "check", filepath.Join(dir, "serve.yaml"), "-domain", "edge", "-descriptor", "api_key=acme,method=POST"); code != 0 || stderr != "" || !strings.Contains(stdout, "rule per-key has the least left") {
-		t.Errorf("throttle check: code %d, %s%s", code, stdout, stderr)
-	}
-	if out, err := exec.CommandContext(t.Context(), envoyProgram(t), "--mode", "validate", "-l", "error", "-c", filepath.Join(dir, "envoy.yaml")).CombinedOutput(); err != nil {
-		t.Errorf("envoy --mode validate: %v\n%s", err, out)
-	}
+	return dir
 }

@@ -186,8 +186,6 @@ func TestCheck(t *testing.T) {
 		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
 		"over.yaml", "version: 1\nstore: {url: 'memory:', snapshot: rules.yaml}\nadmin: {listen: 'localhost:0'}\n",
 		"envoy.yaml", "version: 1\nenvoy: {listen: 127.0.0.1:8081}\nrules: {file: rules.yaml}\n",
-		"quota.yaml", "version: 1\nenvoy: {listen: 127.0.0.1:8081, quota: {}}\nrules: {file: quota-rules.yaml}\n",
-		"quota-rules.yaml", "version: v1\nrules:\n- {name: sorted, match: {descriptor: [a, b]}, limits: 1/s}\n- {name: other, match: {descriptor: [b, a]}, limits: 1/s}\n",
 		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
 	for _, c := range []struct {
 		args string
@@ -198,7 +196,6 @@ func TestCheck(t *testing.T) {
 		{"g.yaml a.yaml", 0, "g.yaml, a.yaml: good: gateway on 127.0.0.1:8080 with 1 route; admin on 127.0.0.1:6070; rules rules.yaml: version v1, 6 rules\n"},
 		{"rules.yaml", 0, "rules.yaml: good: version v1, 6 rules\n"},
 		{"good.json", 0, "good.json: good: admin on 127.0.0.1:1; no rules, so nobody is limited\n"},
-		{"quota.yaml", 0, "quota.yaml: good: envoy on 127.0.0.1:8081 with quotas; rules quota-rules.yaml: version v1, 2 rules\nwarning: quota-rules.yaml: rule other: it is for no bucket of the quota service, whose entries stand in the order of their keys: a and b"},
 		{"envoy.yaml", 0, "envoy.yaml: good: envoy on 127.0.0.1:8081; rules rules.yaml: version v1, 6 rules\nwarning: rules.yaml: rule flood: it is for no descriptor, and there is no gateway"},
 		{"custom.yaml -value customer=x -cost bytes=3", 0, "custom.yaml: good: version "},
 		{"bad.yaml", 2, "throttle: bad.yaml:3:3: gateway: unknown field lisen; did you mean listen?\n"},
@@ -360,4 +357,17 @@ func TestHelp(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	clitest.Golden(t, "help.golden", out)
+}
+
+// TestCheckQuota: with the quota service it warns of rules that no bucket is subject to.
+func TestCheckQuota(t *testing.T) {
+	dir := folder(t,
+		"quota.yaml", "version: 1\nenvoy: {listen: 127.0.0.1:8081, quota: {}}\nrules: {file: quota-rules.yaml}\n",
+		"quota-rules.yaml", "version: v1\nrules:\n- {name: sorted, match: {descriptor: [a, b]}, limits: 1/s}\n- {name: other, match: {descriptor: [b, a]}, limits: 1/s}\n",
+	)
+	stdout, stderr, code := play(t, dir, "quota.yaml")
+	if code != 0 || !strings.Contains(stdout, "good: envoy on 127.0.0.1:8081 with quotas; rules ") ||
+		!strings.Contains(stderr, "rule other: it is for no bucket of the quota service, whose entries stand in the order of their keys: a and b\n") || strings.Contains(stderr, "sorted:") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
 }
