@@ -213,7 +213,7 @@ func TestDivide(t *testing.T) {
 		{"one that uses it up has all", true, []Share{has(150, 50)}, []Rate{100}},
 		{"one that does not has half of the rest", true, []Share{has(60, 50)}, []Rate{81}}, // of its demand and a twentieth
 		{"one that refuses a little gets what is free", true, []Share{has(200, 85)}, []Rate{100}},
-		{"but not if that is next to nothing", true, []Share{has(200, 97)}, []Rate{97}},
+		{"but not if that is next to nothing", true, []Share{has(200, 98)}, []Rate{98}},
 		{"nor if it has all that it demands", true, []Share{has(80, 85)}, []Rate{85}},
 		{"and what another does not use, of which it waits for the rest", true, []Share{has(40, 46), has(200, 50)}, []Rate{42, 54}},
 		{"without raises it keeps what it has", false, []Share{has(150, 50)}, []Rate{50}},
@@ -222,7 +222,7 @@ func TestDivide(t *testing.T) {
 		{"and when it has reported the other is raised", true, []Share{has(200, 50), has(200, 0)}, []Rate{50, 50}},
 		{"but not before", true, []Share{{Demand: 200, Told: 50, Held: 100, Has: true}, has(200, 0)}, []Rate{50, 0}},
 		{"a lost one keeps what it holds", true, []Share{{Demand: 9, Told: 40, Held: 40, Has: true, Lost: true}, has(200, 30)}, []Rate{40, 60}},
-		{"small changes are not made", true, []Share{has(200, 46), has(200, 52)}, []Rate{46, 52}},
+		{"small changes are not made where nothing is free", true, []Share{has(200, 46), has(200, 54)}, []Rate{46, 54}},
 		{"but where another needs it", true, []Share{has(200, 50), has(200, 50), {Demand: 200}}, []Rate{33, 33, 0}},
 		{"and small ones where that is needed", true, []Share{has(200, 20), has(200, 20), has(200, 20), has(200, 20), has(200, 20), {Demand: 200}}, []Rate{16, 16, 16, 16, 16, 0}},
 		{"nor above the supply", true, []Share{has(200, 51), has(200, 52)}, []Rate{50, 50}},

@@ -32,8 +32,7 @@ type Share struct {
 // What proxies hold never becomes more than the supply. So a proxy gets more only when
 // others have been told to use less and have reported since, or what they had has
 // expired. A changed bucket is a full one, so changes of up to a fifth are not made unless a proxy
-// needs a fifth more; one that needs a twentieth more gets what is free, and what others do not
-// use. If raises is false, no proxy gets more than it has.
+// needs a fifth more; one that refuses requests gets what is free, and what others do not use. If raises is false, no proxy gets more than it has.
 //
 // It takes up to a thousand proxies.
 func Divide(supply Rate, raises bool, all []Share) {
@@ -83,7 +82,7 @@ func raise(all []Share, room, sum Rate, needs func(*Share) bool) {
 		if room < sum {
 			more = scale(room, more, sum)
 		}
-		if !s.Has || more > s.Told/20 {
+		if !s.Has || more > s.Told/40 {
 			s.Next = s.Told + more
 		}
 	}
@@ -96,7 +95,7 @@ func (s *Share) needs() bool {
 
 // wants reports whether a proxy refuses requests, and should have a little more.
 func (s *Share) wants() bool {
-	return !s.Lost && !s.needs() && s.Demand > s.Told && s.Target-s.Told > s.Told/20
+	return !s.Lost && !s.needs() && s.Demand > s.Told && s.Target-s.Told > s.Told/40
 }
 
 // spares reports whether a proxy does not use all that it has.
