@@ -57,9 +57,9 @@ type QuotaService struct {
 	// each bucket follows at its next report. If nil, all are admitted.
 	Rules *rules.Live
 	// Store remembers how much each key has used. It is called once for each bucket that was
-	// used, for at most a second, 16 at a time for each stream. Leave a store.Guard out: while the Store fails, assignments go
-	// on as they are and none is raised; what is used meanwhile is not charged. If nil, a Store
-	// of this service's own.
+	// used, for at most a second, 16 at a time for each stream. Leave a store.Guard out: while
+	// the Store fails, assignments go on as they are, none is raised, and a new key gets what its
+	// limit states; what is used meanwhile is not charged. If nil, a Store of this service's own.
 	Store store.Store
 	// Shared says that services in other processes use the same Store. Each then takes a part of a
 	// limit that is as large as its part of the demand, which the Store counts as well: it is

@@ -302,6 +302,11 @@ func TestQuotaStoreFails(t *testing.T) {
 		if one > before[0] || two > before[1] || one < 40 || two < 9 {
 			t.Errorf("while the Store is away: %v/s and %v/s, of %v/s", one, two, before)
 		}
+		p := proxyOf(t, s)
+		defer end(p)
+		if p.one(p.bucket("user=new")); p.bucket("user=new").rate() != 75 {
+			t.Errorf("a new key while the Store is away: %v/s, want 75/s", p.bucket("user=new").rate())
+		}
 		away = false
 		pass(20*time.Second, a, b)
 		if one, two := a.bucket("user=jane").rate(), b.bucket("user=jane").rate(); math.Abs(one-two) > 5 || s.Stats().StoreErrors < 8 {

@@ -209,7 +209,8 @@ func TestDivide(t *testing.T) {
 		next   []Rate
 	}{
 		{"a first proxy leaves a quarter for another", true, []Share{{Demand: Unknown}}, []Rate{75}},
-		{"which gets that at once", true, []Share{{Demand: Unknown, Told: 75, Held: 75, Has: true}, {Demand: Unknown}}, []Rate{44, 25}},
+		{"which gets that at once", true, []Share{{Demand: Unknown, Told: 75, Held: 75, Has: true}, {Demand: Unknown}}, []Rate{75, 25}},
+		{"a third one lowers them", true, []Share{{Demand: Unknown, Told: 75, Held: 75, Has: true}, {Demand: Unknown, Told: 25, Held: 25, Has: true}, {Demand: Unknown}}, []Rate{31, 25, 0}},
 		{"one that uses it up has all", true, []Share{has(150, 50)}, []Rate{100}},
 		{"one that does not has half of the rest", true, []Share{has(60, 50)}, []Rate{81}}, // of its demand and a twentieth
 		{"one that refuses a little gets what is free", true, []Share{has(200, 85)}, []Rate{100}},
@@ -217,6 +218,7 @@ func TestDivide(t *testing.T) {
 		{"nor if it has all that it demands", true, []Share{has(80, 85)}, []Rate{85}},
 		{"and what another does not use, of which it waits for the rest", true, []Share{has(40, 46), has(200, 50)}, []Rate{42, 54}},
 		{"without raises it keeps what it has", false, []Share{has(150, 50)}, []Rate{50}},
+		{"but one that has nothing gets something", false, []Share{{Demand: Unknown}}, []Rate{75}},
 		{"max-min: a small demand is met, the rest divided", true, []Share{has(20, 20), has(70, 40), has(90, 40)}, []Rate{20, 40, 40}},
 		{"two that want all, one has it: first it is lowered", true, []Share{has(200, 100), {Demand: 200}}, []Rate{50, 0}},
 		{"and when it has reported the other is raised", true, []Share{has(200, 50), has(200, 0)}, []Rate{50, 50}},

@@ -31,14 +31,16 @@ type Share struct {
 //
 // What proxies hold never becomes more than the supply. So a proxy gets more only when
 // others have been told to use less and have reported since, or what they had has
-// expired. A changed bucket is a full one, so changes of up to a fifth are not made unless a proxy
-// needs a fifth more; one that refuses requests gets what is free, and what others do not use. If raises is false, no proxy gets more than it has.
+// expired. A changed bucket is a full one, so changes of up to a fifth are not made unless a
+// proxy needs a fifth more. One that refuses requests gets what is free, and what others do not
+// use; one that has not reported its demand yet what is free, if anything is. If raises is
+// false, no proxy gets more than it has, unless it has nothing.
 //
 // It takes up to a thousand proxies.
 func Divide(supply Rate, raises bool, all []Share) {
 	aim(supply, all)
 	room, frees := supply, Rate(0)
-	var needs, wants Rate
+	var needs, wants, guessed Rate
 	for i := range all {
 		s := &all[i]
 		room -= s.Held
@@ -46,26 +48,35 @@ func Divide(supply Rate, raises bool, all []Share) {
 		switch {
 		case s.needs():
 			needs += s.Target - s.Told
+			if s.Demand == Unknown {
+				guessed += s.Target - s.Told
+			}
 		case s.wants():
 			wants += s.Target - s.Told
-		case !s.Lost && s.Target < s.Told && s.far():
+		case !s.Lost && s.Target < s.Told && s.far() && s.Demand != Unknown:
 			s.Next = s.Target
 			frees += s.Told - s.Target
 		}
+	}
+	known := needs
+	if room > 0 { // something is free for those that have not reported yet
+		known -= guessed
 	}
 	for i := range all {
 		s := &all[i]
 		if s.Lost || s.Target >= s.Told {
 			continue
 		}
-		if room+frees < needs || room+frees < needs+wants && s.spares() {
+		if room+frees < known || room+frees < known+wants && s.spares() {
 			s.Next = s.Target
 		}
 	}
-	if raises {
-		raise(all, room, needs, (*Share).needs)
-		raise(all, room-needs, wants, (*Share).wants)
+	if !raises {
+		raise(all, room, needs, (*Share).begins)
+		return
 	}
+	raise(all, room, needs, (*Share).needs)
+	raise(all, room-needs, wants, (*Share).wants)
 }
 
 // raise gives the proxies that need it, a sum of so much, a part of what is free.
@@ -92,6 +103,9 @@ func raise(all []Share, room, sum Rate, needs func(*Share) bool) {
 func (s *Share) needs() bool {
 	return !s.Lost && s.Target > s.Told && (s.far() || !s.Has)
 }
+
+// begins reports whether a proxy has nothing yet, and needs something.
+func (s *Share) begins() bool { return s.needs() && !s.Has }
 
 // wants reports whether a proxy refuses requests, and should have a little more.
 func (s *Share) wants() bool {
