@@ -203,7 +203,7 @@ func (s *QuotaService) report(ctx context.Context, stream *quotaStream, all []*r
 	s.charge(ctx, stream.domain, uses, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.apply(stream, uses, now, s.bounds())
+	s.table.apply(stream, uses, time.Now(), s.bounds()) // the Store may have taken a second
 }
 
 // bounds are the bounds of the table.
