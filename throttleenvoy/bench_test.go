@@ -145,6 +145,7 @@ func BenchmarkQuota(b *testing.B) {
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
+	runtime.GC() // what pools kept
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

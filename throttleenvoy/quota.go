@@ -49,7 +49,8 @@ const (
 // has left, if that is more.
 //
 // The zero value admits everything. The fields must not change after first use. It is safe
-// for concurrent use. Each stream has two goroutines, which end with it.
+// for concurrent use. Each stream has two goroutines, and up to fifteen more while a report is
+// charged; they end with it.
 type QuotaService struct {
 	rlqspb.UnimplementedRateLimitQuotaServiceServer
 
