@@ -16,7 +16,7 @@ import "math"
 // flight when the first answer of the round came: all answers of a round are one piece of news.
 // theta grows by time, not by answers, so that all clients grow alike.
 //
-//   - f is at most 1 with r or more in flight: those will take what remains. Above theta, the
+//   - f is at most 1 with r or more in flight, of all clients: those will take what remains. Above theta, the
 //     rate is at most r over the longest Retry-After, as a log gives nothing back for so
 //     long; not where a reset came with it, or a share is stated.
 //   - A full bucket raises theta only while requests wait for the rate, and at most × e a
@@ -111,7 +111,7 @@ func (l *level) rate(s float64, flying int) float64 {
 	}
 	f := 0.5
 	if r := l.r; r > l.h*(1-math.Ln2) { // below, f is at its least
-		if float64(flying) >= r { // those in flight take what remains: no rush
+		if float64(flying)*max(l.peers, 1) >= r { // those in flight, of all clients, take what remains: no rush
 			r = min(r, l.h)
 		}
 		f = math.Exp(min(30, (r-l.h)/l.h))

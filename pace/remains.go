@@ -181,7 +181,7 @@ func (l *level) capacity() float64 {
 // stale reports whether answers take too large a part of the window, as stated or as resets have
 // shown: then it has changed too much when they come. While the level sets the rate they must
 // take clearly longer, as rtt varies. The window of a bucket larger than its quota is the time in
-// which it fills.
+// which it fills, and so is that of a limit whose window is not known at all.
 func (a *Adaptive) stale() bool {
 	l := &a.level
 	// Only buckets state a share.
@@ -194,6 +194,8 @@ func (a *Adaptive) stale() bool {
 	}
 	most := long / answersPer
 	switch {
+	case long == 0:
+		long, most = l.fillsIn, l.fillsIn/answersPerKnown
 	case l.known(), surely && l.on:
 		most = long / answersPerKnownOn
 	case surely:

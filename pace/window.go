@@ -72,6 +72,7 @@ type windows struct {
 	moved         int     // times that the reset moved away before it came, since one came or stood
 	nearest       float64 // how far ahead it was at the nearest of these, seconds
 	returnDelay   float64 // seconds after the end to come back
+	fillsIn       float64 // seconds in which all of it comes back, as resets say
 	passOver      bool    // leave what remains of this window to others
 	unseen        int     // answers in a row after the end that do not say what remains
 	rtt           float64 // mean round trip, seconds
@@ -149,6 +150,9 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	}
 	if l.window && l.single() && o.Verdict == Throttled && sent >= l.resetAt && reset.V.Seconds() > slack {
 		l.othersFor = othersKept // another client was there first
+	}
+	if remaining.OK && o.Verdict == Served && l.shown < l.most/2 {
+		l.fillsIn = max(l.fillsIn, reset.V.Seconds()*l.most/(l.most-l.shown))
 	}
 	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served, l.opensAtReset(o))
 }

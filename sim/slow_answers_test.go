@@ -76,3 +76,22 @@ func TestJobsOfVaryingAnswers(t *testing.T) {
 		}
 	}
 }
+
+// Services whose answers take half of the window hear late what remains, and all at once: those
+// that it lets start must not take it many times over.
+func TestLateAnswersOfALog(t *testing.T) {
+	for _, kind := range []limit.Kind{limit.SlidingLog, limit.SlidingSlots} {
+		for _, reset := range []bool{false, true} {
+			s := Scenario{
+				Name: "late", Duration: 5 * time.Minute,
+				Server:  Server{Limit: limit.Limit{Kind: kind, Count: 1038, Period: 10 * time.Second}, Hints: Hints{Remaining: true, Reset: reset}},
+				Network: Network{Latency: 5100 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: 10, Workers: 200, Arrivals: 8.82}},
+			}
+			_, refused := atP99(t, s, 5)
+			if t.Logf("%v, reset stated: %v: %.1f %% refused", kind, reset, 100*refused); refused > 0.08 {
+				t.Errorf("%v, reset stated: %v: %.1f %% refused, want at most 8 %%", kind, reset, 100*refused)
+			}
+		}
+	}
+}
