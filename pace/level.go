@@ -16,9 +16,9 @@ import "math"
 // flight when the first answer of the round came: all answers of a round are one piece of news.
 // theta grows by time, not by answers, so that all clients grow alike.
 //
-//   - f is at most 1 with r or more in flight, of all clients: those will take what remains. Above theta, the
-//     rate is at most r over the longest Retry-After, as a log gives nothing back for so
-//     long; not where a reset came with it, or a share is stated.
+//   - f is at most 1 with r or more in flight, of all clients: those will take what
+//     remains. Above theta, the rate is at most r over the longest Retry-After, as a log gives
+//     nothing back for so long; not where a reset came with it, or a share is stated.
 //   - A full bucket raises theta only while requests wait for the rate, and at most × e a
 //     second: more answers are no reason to grow faster. Where full, as seen or stated, is 3
 //     or less, three answers in a row must see it; each then raises theta by twice that,
