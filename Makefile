@@ -36,7 +36,8 @@ test:
 # processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
 # promtool, deploy/ by kustomize, the schemas of Kubernetes and hadolint; nginx
 # beside its simulation; the limiters of nginx and Envoy, identified from outside; Java
-# behind the egress proxy; the program installed from a release.
+# behind the egress proxy; Envoys that share a quota; the program installed from a
+# release.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -55,6 +56,7 @@ integration:
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics|Systemd|Kustomize|Kubernetes|Container" . ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run Java ./internal/ca ./internal/intercept
+	cd cmd/throttle && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -timeout 10m -run EnvoyQuota .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 PATH=$$PATH:$$PWD/../../.bin go test -count=1 -v -timeout 20m -run 'SoakIdentify' ./internal/probe
 
