@@ -130,6 +130,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if strings.HasPrefix(name, "-") {
 		return flagFirst(name, rest)
 	}
+	return unknown(name)
+}
+
+// unknown refuses a command, and names the one that was likely meant.
+func unknown(name string) error {
+	var known []string
+	for _, c := range commands {
+		known = append(known, c.name)
+	}
+	if near := words.Nearest(name, known); near != "" {
+		return usage.Errorf("command %s is not known; did you mean %s?", words.Quote(name), near)
+	}
 	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }
 

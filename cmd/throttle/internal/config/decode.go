@@ -127,7 +127,7 @@ func unknown(name string, fields fieldList) string {
 		known = append(known, f.name)
 	}
 	text := "unknown field " + words.Quote(name)
-	if near := nearest(name, known); near != "" {
+	if near := words.Nearest(name, known); near != "" {
 		return text + "; did you mean " + near + "?"
 	}
 	return text + "; the fields are " + strings.Join(known, ", ")

@@ -86,7 +86,7 @@ var kinds = map[reflect.Type]kind{
 func readText(_ *decoder, text string, v reflect.Value, f field, _ kind) string {
 	switch {
 	case len(f.oneof) > 0 && !slices.Contains(f.oneof, text):
-		if near := nearest(text, f.oneof); near != "" {
+		if near := words.Nearest(text, f.oneof); near != "" {
 			return "must be " + oneOf(f.oneof) + "; did you mean " + near + "?"
 		}
 		return "must be " + oneOf(f.oneof)

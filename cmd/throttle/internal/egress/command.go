@@ -220,7 +220,7 @@ func (o *options) check() (err error) {
 	}
 	if o.rate != "" {
 		if o.each.Rate, err = limit.Parse(o.rate, time.LoadLocation); err != nil {
-			return usage.Errorf("egress: -rate: %v", err)
+			return usage.Errorf("egress: -rate %s", strings.TrimPrefix(err.Error(), "limit: "))
 		}
 		if o.each.Rate.Unlimited() {
 			return usage.Errorf("egress: -rate %s: bounds nothing; leave it out, and the rate is learnt", words.Quote(o.rate))

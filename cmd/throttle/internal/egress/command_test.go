@@ -25,7 +25,7 @@ func TestBadFlags(t *testing.T) {
 		{"-to throttle=http://h", "egress: -to: the name throttle: is the path of the page; write another name; write NAME=URL"},
 		{"-to http://h -to http://h", "egress: -to: the name h occurs twice; write NAME=URL"},
 		{"-to http://h -to a=http://h", "egress: -to: the URL of h: is that of a too; a request by URL could mean either"},
-		{"-to http://h -rate 4", "egress: -rate: "},
+		{"-to http://h -rate 4", "egress: -rate \"4\": has no '/'; write COUNT/[N]UNIT"},
 		{"-to http://h -rate 0/s", "egress: -rate 0/s: must be a rate above zero, as 4/s or 100/min burst 10"},
 		{"-to http://h -rate unlimited", "egress: -rate unlimited: bounds nothing; leave it out, and the rate is learnt"},
 		{"-to http://h -rate 5/h_fixed-window", "egress: -rate "},

@@ -51,10 +51,13 @@ func (p *Proxy) newConnects(c *Intercept) (x *intercept.Proxy, err error) {
 // none, it returns those of all.
 func (p *Proxy) interceptable(texts []string) (all []intercept.Target, err error) {
 	apis := p.targets()
-	if len(texts) == 0 {
-		if len(apis) == 0 {
-			return nil, flawf("intercept", "no API has an https URL, so there is nothing to intercept")
-		}
+	const none = "no API has an https URL, so there is nothing to intercept"
+	switch {
+	case len(apis) == 0 && len(texts) > 0:
+		return nil, flawf("intercept.hosts", none)
+	case len(apis) == 0:
+		return nil, flawf("intercept", none)
+	case len(texts) == 0:
 		return apis, nil
 	}
 	for i, text := range texts {
@@ -84,14 +87,11 @@ func (p *Proxy) targets() (all []intercept.Target) {
 	return all
 }
 
-// authorities writes targets for people; none is "none".
+// authorities writes targets for people.
 func authorities(all []intercept.Target) string {
 	var texts []string
 	for _, t := range all {
 		texts = append(texts, t.Authority())
-	}
-	if len(texts) == 0 {
-		return "none"
 	}
 	return strings.Join(texts, ", ")
 }

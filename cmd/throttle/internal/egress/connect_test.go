@@ -305,6 +305,7 @@ func TestBadConnectFlags(t *testing.T) {
 		"-to https://h -tunnel x":                               "egress: -tunnel is for -intercept or -ca, which are missing",
 		"-to https://h -intercept x -ca " + none:                "egress: -intercept: x: is the host of no API by https; they are h",
 		"-to http://h -ca " + none:                              "egress: -ca: no API has an https URL",
+		"-to http://h -intercept h -ca " + none:                 "egress: -intercept: no API has an https URL",
 		"-to https://h -intercept h -ca " + none:                "egress: -ca: there is no CA in " + none + "; run 'throttle ca -dir " + none + " -hosts h'",
 		"-to https://h -ca " + open:                             "egress: -ca: " + open + "/ca.key: others than its owner may use it (mode 0644)",
 		"-to https://h -ca " + none + " -tunnel ok.example,a/b": "egress: -tunnel: a/b: want a network",

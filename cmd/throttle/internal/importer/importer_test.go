@@ -88,7 +88,7 @@ func TestImport(t *testing.T) {
 		{"envoy -o edge.yaml edge.yaml", "", "throttle: -o: edge.yaml is read, and would be written over; name another file\n", 2},
 		{"envoy edge.yaml bom.yaml", "", "throttle: bom.yaml:1:9: domain edge is that of edge.yaml too; write one file for each domain, or -merge for the parts of one\n", 2},
 		{"envoy -merge edge.yaml bom.yaml", "", "throttle: bom.yaml:3:5: remote_address is there twice, first at edge.yaml:3:5; the reference looks both up as one text\n", 2},
-		{"envoy -x edge.yaml", "", "throttle: import: flag provided but not defined: -x; run 'throttle import -h'\n", 2},
+		{"envoy -x edge.yaml", "", "throttle: import: flag -x is not known; run 'throttle import -h'\n", 2},
 	} {
 		stdout, stderr, code := clitest.Play(t.Context(), importer.Run, strings.Fields(x.args)...)
 		if stdout != x.stdout || stderr != x.stderr || code != x.code {

@@ -57,6 +57,9 @@ func otherScenario(name string) (sim.Scenario, error) {
 		for _, s := range sim.Builtin() {
 			known = append(known, s.Name)
 		}
+		if near := words.Nearest(name, known); near != "" {
+			return sim.Scenario{}, usage.Errorf("scenario %s is not known and there is no such file; did you mean %s?", words.Quote(name), near)
+		}
 		return sim.Scenario{}, usage.Errorf("scenario %s is not known and there is no such file; known are %s", words.Quote(name), strings.Join(known, ", "))
 	}
 	return scenarioFile(name)

@@ -6,7 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // ParseFlags parses flags that may stand before, between and after names, and
@@ -20,7 +23,7 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, err
 		} else if err != nil {
-			return nil, Errorf("%s: %v; run 'throttle %s -h'", flags.Name(), err, flags.Name())
+			return nil, Errorf("%s: %s", flags.Name(), wrong(flags, err))
 		}
 		rest := flags.Args()
 		if len(rest) == 0 {
@@ -31,6 +34,20 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 		}
 		names, args = append(names, rest[0]), rest[1:]
 	}
+}
+
+// wrong says what is wrong with a flag, and what would be right.
+func wrong(flags *flag.FlagSet, err error) string {
+	text := err.Error()
+	if name, unknown := strings.CutPrefix(text, "flag provided but not defined: -"); unknown {
+		text = "flag -" + words.Quote(name) + " is not known"
+		var known []string
+		flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		if near := words.Nearest(name, known); near != "" {
+			return text + "; did you mean -" + near + "?"
+		}
+	}
+	return text + "; run 'throttle " + flags.Name() + " -h'"
 }
 
 // worded is a Value whose error says what would be right, where that of package flag says

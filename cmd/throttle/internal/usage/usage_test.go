@@ -35,6 +35,16 @@ func TestParseFlags(t *testing.T) {
 	if want := Errorf("take: invalid boolean value \"5\" for -shed: want true or false; run 'throttle take -h'"); err != want {
 		t.Errorf("-shed=5: %v, want %v", err, want)
 	}
+	for flag, want := range map[string]string{
+		"-time-out=1s": "take: flag -time-out is not known; did you mean -timeout?",
+		"--shedd":      "take: flag -shedd is not known; did you mean -shed?",
+		"-x":           "take: flag -x is not known; run 'throttle take -h'",
+		"-call\ners":   "take: flag -\"call\\ners\" is not known; did you mean -callers?",
+	} {
+		if _, err := ParseFlags(newFlags().set, []string{flag, "a"}); err != Error(want) {
+			t.Errorf("%q: %v, want %s", flag, err, want)
+		}
+	}
 	f := newFlags()
 	names, err := ParseFlags(f.set, []string{"-shed", "a", "-listen", "b:1", "-timeout", "1m30s", "-callers=3", "b", "-from", "0.5", "-seed", "7", "-max-body", "-1", "--", "-c"})
 	if !slices.Equal(names, []string{"a", "b", "-c"}) || err != nil || f.values != (values{90 * time.Second, 3, -1, 7, 0.5, true, "b:1"}) {

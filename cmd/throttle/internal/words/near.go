@@ -1,7 +1,7 @@
-package config
+package words
 
-// nearest returns the name of known that text is likely meant to be, or "".
-func nearest(text string, known []string) string {
+// Nearest returns the name of known that text is likely meant to be, or "".
+func Nearest(text string, known []string) string {
 	best, least := "", len(text)/3+1 // a third of the letters may be wrong
 	for _, name := range known {
 		if d := distance(text, name); d < least {
