@@ -30,8 +30,8 @@
 // an http.Client, throttlegrpc for a gRPC connection, throttleaws for the AWS
 // SDK. They read status codes and headers, and keep a Throttle for each limit
 // in a [Group]. [CallOptions] set the priority, the cost and the longest wait
-// of one call. Processes that share a limit pay for their calls together, see
-// [Fleet]. Package pace has the controllers that decide the pace;
+// of one call. A [Fleet] shares one limit among processes.
+// Package pace has the controllers that decide the pace;
 // [pace.Adaptive] is the default.
 //
 // Owners of a service that limit its callers use other packages: store decides

@@ -15,14 +15,14 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Fleet is a distributed rate limit: callers in many processes share it, and
-// each try is paid for from one Store, besides the pace of its Throttle. Waiting
-// calls are paid for in batches: one request asks for all calls expected to start
-// within 500 ms (half of [pace.MaxIdleCredit]), at most MaxBatch, and may be
-// granted a part. So a busy process makes few requests, and no process keeps
-// unused credit for longer than [pace.MaxIdleCredit]. [Throttle.Try] does not wait for the Store, so it starts
-// only what is paid for already. Busy processes get about the same share each,
-// whatever the number of their calls that wait.
+// Fleet is a distributed rate limit: callers in many processes share it. Each try
+// takes a token from one Store, besides waiting for the pace of its Throttle.
+// Tokens are taken in batches: one request asks for those of all calls expected
+// to start within 500 ms (half of [pace.MaxIdleCredit]), at most MaxBatch, and may
+// be granted a part. So a busy process makes few requests, and no process keeps
+// unused tokens for longer than [pace.MaxIdleCredit]. [Throttle.Try] does not wait
+// for the Store: it starts only where tokens are held already. Busy processes get
+// about the same share each, however many of their calls wait.
 //
 // When the Store fails or panics, each process continues by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and then after twice

@@ -175,7 +175,7 @@ func (l *Lease) Back(n int64, of Grant) {
 	}
 }
 
-// Late reports whether an answer to a question sent at the time sent is too old
+// Late reports whether an answer to a request sent at the time sent is too old
 // to be used at the time now.
 func Late(now, sent time.Time, life time.Duration) bool {
 	return !Grant{sent, goodOf(life)}.Good(now)

@@ -19,7 +19,7 @@ import (
 // rules use, Cost once for each rule that names one.
 type Request struct {
 	// Now is the time of the request, by which what has an Until ends. If zero,
-	// the clock is read where the rules have any.
+	// Decide reads the clock, if the rules have an Until.
 	Now time.Time
 	// Phase selects the rules that are asked: those of the phase, or, if empty,
 	// all, where one decision is made for each request.

@@ -12,8 +12,8 @@ import (
 )
 
 // HitsAddend is the name by which [Request.Cost] is asked for the hits_addend of a
-// descriptor, unless its rule has another Cost. Of one that is zero, which only looks
-// at the limits, a rule takes zero whatever its Cost.
+// descriptor, unless its rule has another Cost. A hits_addend of
+// zero only looks at the limits: it costs zero whatever the Cost of the rule.
 const HitsAddend = "hits_addend"
 
 // Pair is an entry of a descriptor, as Envoy sends it: its key and value.

@@ -14,9 +14,9 @@ import (
 // maxDiff bounds the lines of Diff.
 const maxDiff = 100
 
-// Diff says in words, a line each, what a Set has that an older one has not, and
-// the other way round: which rules, limits, overrides, entries and switches. At
-// most 100 lines; a last one says how many there are more. Nil if they are equal.
+// Diff describes what a Set adds to an older one, removes from it and changes in it:
+// rules, limits, overrides, entries and switches, a line each. There are at most 100
+// lines, and one more says how many are left out. Nil if the two are equal.
 func Diff(old, now Set) (lines []string) {
 	d := &differ{}
 	d.fields("", reflect.ValueOf(old), reflect.ValueOf(now), "rules", "deny", "allow", "switches")

@@ -28,7 +28,7 @@ import (
 //	go stack.Run(ctx)         // until ctx ends
 type Stack struct {
 	// Sources are the sources, the lowest first: see [Set.Over]. Their Known is
-	// that of the Stack, and their Live is of no use.
+	// that of the Stack, and their Live is not used.
 	Sources []*Source
 	// Shared holds the Overlay. If nil, there is none.
 	Shared Shared
@@ -41,7 +41,8 @@ type Stack struct {
 	Every time.Duration
 	// Timeout bounds one call of Shared. If zero or below, 10 seconds.
 	Timeout time.Duration
-	// Known are the names that [Request.Value] and [Request.Cost] understand.
+	// Known are the names that [Request.Value] and [Request.Cost] understand. Rules
+	// that use another name are refused. If empty, they understand none.
 	Known []string
 	// MaxVersions bounds the versions that are kept in memory, each with the text of
 	// its rules, twice. If zero or below, 20.

@@ -317,8 +317,8 @@ func (t *Stack) check(old, next Overlay) (what []string, err error) {
 	return Diff(before, after), nil
 }
 
-// BringBack puts the rules of an earlier version into use in place of those of all
-// sources, in all instances, until Edit sets the Set of the Overlay to nil. Other
+// BringBack rolls back: it puts the rules of an earlier version into use in place of
+// those of all sources, in all instances, until Edit sets the Set of the Overlay to nil. Other
 // changes by hand stay as they are.
 func (t *Stack) BringBack(ctx context.Context, name string, n Note) error {
 	var names []string

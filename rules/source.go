@@ -27,7 +27,8 @@ type Source struct {
 	// Read reads the text as a tree, for files in another format than JSON. It
 	// should refuse text longer than [MaxSize]. If nil, [ReadNode].
 	Read func(data []byte) (Node, error)
-	// Known are the names that [Request.Value] and [Request.Cost] understand.
+	// Known are the names that [Request.Value] and [Request.Cost] understand. Rules
+	// that use another name are refused. If empty, they understand none.
 	Known []string
 	// Keep is a file, of this Source alone, with the last good version, for a
 	// start of the program while the source is unreachable. If empty, none is

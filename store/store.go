@@ -70,8 +70,8 @@ func (f Func) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok b
 // Direct is optionally implemented by a [Store] that decides one ask faster than
 // Take does. [Take] and [Allow] look for it, as io.Copy looks for an
 // io.WriterTo. A Store that can always decide may also have these methods, which
-// Allow and Take call. TakeKey returns the fields of a Decision in their order:
-// separately they come in registers, and as a struct they would not.
+// Allow and Take call. TakeKey returns the fields of a Decision one by one, in
+// their order, as they are then passed in registers, which a struct is not.
 //
 //	Allow(key string, l limit.Limit, n int64) bool
 //

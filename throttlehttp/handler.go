@@ -25,11 +25,11 @@ import (
 //
 // The http.ResponseWriter is passed on unchanged, so that Next may flush, hijack
 // and push. If a Shedder learns its bound, Next gets one that does the same and is
-// watched, as the body is: a request that waits for its caller, who sends the body
-// or reads the answer slowly, for most of 250 ms no longer holds a place in the
-// Shedder, nor do a stream of events, a connection that was hijacked, and an answer
-// that goes on for 5 s. A few of them would hold all places. The bound of a Shedder
-// that is set counts them all.
+// watched, as the body is. Some requests then give up their place in the Shedder, as
+// a few of them would hold all places: a request that waits for most of 250 ms for a
+// caller who sends the body or reads the answer slowly, a stream of events, a
+// hijacked connection, and an answer that goes on for 5 s. A Shedder whose bound is
+// set counts them all.
 type Handler struct {
 	// Control decides. Several Handlers may share one. If nil, all requests are
 	// admitted. Where its Phase is rules.Before, its charges are in the context
@@ -41,8 +41,8 @@ type Handler struct {
 	// Admitted serves the requests admitted in place of Next, and may end the
 	// Admission in another way than Done: GiveBack, where the request was not
 	// served in the end; Forget, where it took long for a reason of its own. It
-	// must not keep the Admission. It gives the place of slow callers back itself, see
-	// admit.Admission.Pass. If nil, Next serves.
+	// must not keep the Admission, and itself gives back the places of slow callers,
+	// see admit.Admission.Pass. If nil, Next serves.
 	Admitted func(w http.ResponseWriter, r *http.Request, a *admit.Admission)
 	// Request completes the request that the Control decides about: Key,
 	// Client, Value, Cost, Priority, Caller, whatever the program knows. Method,

@@ -35,8 +35,8 @@
 //	MaxBytes      the size of all records that are not done
 //	Timeout       one try
 //
-// A record that waits, for its turn, for the record of the same key before it or
-// for a retry, has no goroutine and no place in flight: there are at most
+// A record that waits for its turn, for an earlier record of its key, or for a
+// retry has no goroutine and does not count as in flight: there are at most
 // MaxInFlight goroutines in Handle, 16 in Dead, one that waits for the Throttle,
 // and 16 that are kept for what starts next. Each call of OnEvent or Room that has
 // not returned holds one more, and nothing bounds their number: they should return

@@ -30,7 +30,7 @@ const (
 	BoundOrder Bound = "order"
 	// BoundRetry: all other records rest before a retry.
 	BoundRetry Bound = "retry"
-	// BoundDead: as many records are with Dead as may be.
+	// BoundDead: as many calls of Dead run as may.
 	BoundDead Bound = "dead"
 )
 
@@ -79,7 +79,7 @@ type AssignmentStats struct {
 	Err error
 }
 
-// Stats returns how things are. It takes time in proportion to the number of
+// Stats returns the current numbers. It takes time in proportion to the number of
 // assignments.
 func (w *Worker[R]) Stats() Stats {
 	s, waits := w.snapshot(time.Now())

@@ -72,9 +72,8 @@ type Worker[R any] struct {
 	// MaxWait do not count. If nil, those of the context given to Assign.
 	Options func(R) throttle.CallOptions
 	// Window bounds the records of one assignment at or above its frontier, done
-	// or not: so also those that are repeated after a crash, besides what was
-	// done since the last commit. If zero or below, 10,000.
-	// Beyond it Add accepts none.
+	// or not, and so those that are repeated after a crash besides what was done
+	// since the last commit. If zero or below, 10,000. Beyond it Add accepts none.
 	Window int
 	// MaxBytes bounds the Size of all records that are not done, of all
 	// assignments together. If zero or below, 256 MiB. Beyond it Add accepts
@@ -88,7 +87,7 @@ type Worker[R any] struct {
 	Timeout time.Duration
 	// Tries bounds the tries of a record that did not succeed. Those that were
 	// throttled do not count, nor those that failed while the circuit breaker was
-	// open, with one exception at [Worker.Each]. If zero, there is no bound; below
+	// open, except at the end of [Worker.Each]. If zero, there is no bound; below
 	// zero, 1. Beyond it the record is given up, see Dead.
 	Tries int
 	// Backoff is how long a record rests before each retry; a server that asks

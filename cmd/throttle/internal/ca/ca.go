@@ -31,9 +31,9 @@ Usage: throttle ca -hosts HOST[,HOST] [flags]   make it
        throttle ca [flags]                      say what it is, and how to trust it
        throttle ca -renew [flags]               make its certificate again
 
-The certificate permits these hosts and names below them, and nothing else: who
-steals the key cannot speak for other hosts, but to Java, which ignores that. It
-counts for a year.
+The certificate permits these hosts and names below them, and nothing else:
+whoever steals the key can speak for no other host, except to Java, which ignores
+that. It is valid for a year.
 
 Flags:
   -hosts HOSTS  the hosts of the APIs, separated by commas, as

@@ -73,7 +73,7 @@ func (o *options) trust(b *strings.Builder) {
 	if _, err := os.Stat(bundle); err != nil {
 		bundle = pem
 	}
-	b.WriteString("\nLet clients use the proxy, and trust the authority; requests and curl go by the two in the middle:\n\n")
+	b.WriteString("\nSet these where the clients run. SSL_CERT_FILE is for Python, Ruby, Go and OpenSSL, REQUESTS_CA_BUNDLE\nfor requests of Python, CURL_CA_BUNDLE for curl, and the last two are for Node.js:\n\n")
 	for _, v := range [][2]string{
 		{"HTTPS_PROXY", "http://127.0.0.1:8090"},
 		{"SSL_CERT_FILE", bundle},
@@ -87,7 +87,7 @@ func (o *options) trust(b *strings.Builder) {
 	store := filepath.Join(o.dir, "cacerts.p12")
 	fmt.Fprintf(b, `
 Java has a store of its own; copy it and add the authority. It ignores that the certificate is
-for these hosts only: who steals ca.key can speak for any host to Java.
+for these hosts only: whoever steals ca.key can speak for any host to Java.
 
   keytool -importkeystore -noprompt -srckeystore "$JAVA_HOME/lib/security/cacerts" -srcstorepass changeit -destkeystore %[1]s -deststorepass changeit
   keytool -importcert -noprompt -alias throttle -file %[2]s -keystore %[1]s -storepass changeit
