@@ -33,8 +33,8 @@ const pushback = "grpc-retry-pushback-ms"
 //     Failed and Final: whether the call may be repeated is unknown here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - INTERNAL, UNKNOWN and DATA_LOSS are Ignored and Final: in an outage such
-//     answers come between refusals, and were they served, each of these would be a
-//     limit that was reached.
+//     answers come between refusals, and if they counted as served, each refusal
+//     would look like a limit that was reached.
 //   - All else is Served: it was answered, and is not retried.
 //
 // After is the longest retry_delay of a RetryInfo, capped by signal.Plausible.

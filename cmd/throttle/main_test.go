@@ -62,8 +62,6 @@ func TestUsage(t *testing.T) {
 	}{
 		{nil, "no command"},
 		{[]string{"simm"}, "command simm is not known; did you mean sim?\n"},
-		{[]string{"Gatway"}, "command Gatway is not known; did you mean gateway?\n"},
-		{[]string{"bogus"}, "command bogus is not known; run 'throttle help'\n"},
 		{[]string{"a\nb"}, `command "a\nb" is not known`},
 		{[]string{"help", "nothing"}, "command nothing is not known"},
 		{[]string{"-seeds", "1", "sim"}, "flag -seeds before the command; write 'throttle sim -seeds ...'"},
@@ -90,7 +88,6 @@ func TestUsage(t *testing.T) {
 		{[]string{"sim", "-policy", many}, "101 policies; at most 100"},
 		{append([]string{"sim"}, long...), "101 scenarios; at most 100"},
 		{[]string{"sim", "nowhere"}, "scenario nowhere is not known and there is no such file; known are heroku, heroku-clear"},
-		{[]string{"sim", "emrshared"}, "scenario emrshared is not known and there is no such file; did you mean emr-shared?\n"},
 		{[]string{"sim", "nowhere.yaml"}, "no such file"},
 		{[]string{"sim", ""}, `scenario "" is not known`},
 		{[]string{"sim", "emr", "emr"}, "two scenarios are called emr"},
@@ -119,6 +116,20 @@ func TestUsage(t *testing.T) {
 		}
 		if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "throttle: ") {
 			t.Errorf("throttle %q: got stderr %q, want one line", test.args, stderr)
+		}
+	}
+}
+
+// TestMeant: a name that is not known is answered with the one that was likely meant.
+func TestMeant(t *testing.T) {
+	for typed, want := range map[string]string{
+		"Gatway":          "command Gatway is not known; did you mean gateway?",
+		"bogus":           "command bogus is not known; run 'throttle help'",
+		"gateway -limits": "gateway: flag -limits is not known; did you mean -limit?",
+		"sim emrshared":   "scenario emrshared is not known and there is no such file; did you mean emr-shared?",
+	} {
+		if stdout, stderr, code := play(t.Context(), strings.Fields(typed)...); code != 2 || stdout != "" || stderr != "throttle: "+want+"\n" {
+			t.Errorf("throttle %s: %d, %q, %q; want 2 and %q", typed, code, stdout, stderr, want)
 		}
 	}
 }
