@@ -46,24 +46,31 @@ type command struct {
 	run         func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error
 }
 
+// groups are the headings of help, each with the first command below it.
+var groups = map[string]string{
+	"gateway": "Commands for owners of a service:",
+	"egress":  "Commands for callers of limited APIs:",
+	"sim":     "Commands that simulate, and others:",
+}
+
 // commands are all verbs but help.
 var commands = []command{
+	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
+	{"serve", "run a gateway, Envoy's rate limit service or an egress proxy, from files", serve.Run},
+	{"check", "check the files of serve, and explain a decision", check.Run},
+	{"top", "show live what a running serve decides", top.Run},
+	{"rules", "check a file of rules", rules.Run},
+	{"schema", "print the JSON schema of the files of serve", schema.Run},
+	{"import", "make rules of the configuration of envoyproxy/ratelimit", importer.Run},
+	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
+	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
+	{"egress", "pace and retry the calls of limited APIs, as a proxy for any language", egress.Run},
+	{"ca", "make the local authority by which egress paces HTTPS", ca.Run},
+	{"explain", "say what an HTTP response means for its caller", explain.Run},
+	{"find", "find the load that a service bears, or the limiter that it has", find.Run},
 	{"sim", "simulate policies in virtual time and compare them", sim.Run},
 	{"tune", "search the settings of a policy for a scenario", tune.Run},
 	{"demo", "show policies live, against an API on this machine", demo.Run},
-	{"explain", "say what an HTTP response means for its caller", explain.Run},
-	{"find", "find the load that a service bears, or the limiter that it has", find.Run},
-	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
-	{"rules", "check a file of rules", rules.Run},
-	{"import", "make rules of the configuration of envoyproxy/ratelimit", importer.Run},
-	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
-	{"serve", "run a gateway, or the rate limit service of Envoy, from files", serve.Run},
-	{"top", "show live what a running serve decides", top.Run},
-	{"check", "check the files of serve, and explain a decision", check.Run},
-	{"schema", "print the JSON schema of the files of serve", schema.Run},
-	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
-	{"egress", "pace and retry the calls of limited APIs, as a proxy for any language", egress.Run},
-	{"ca", "make the local authority by which egress paces HTTPS", ca.Run},
 	{"version", "print the version, and the licences of what is linked", version.Run},
 }
 
@@ -162,8 +169,11 @@ func flagFirst(name string, rest []string) error {
 
 func help(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("throttle compares ways of calling a rate limited service, and limits rates.\n\nCommands:\n")
+	b.WriteString("throttle limits the callers of a service, paces the callers of limited APIs, and\nsimulates both.\n")
 	for _, c := range commands {
+		if heading := groups[c.name]; heading != "" {
+			b.WriteString("\n" + heading + "\n")
+		}
 		fmt.Fprintf(&b, "  %-7s %s\n", c.name, c.about)
 	}
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
@@ -173,14 +183,13 @@ not hold, a knee or limiter that 'find' does not find, or a machine that is too
 busy for 'demo', 4 what 'take' or 'check' asks about is denied.
 
 Examples:
-  throttle sim
-  throttle sim -policy backoff,adaptive emr-shared
-  throttle find http://127.0.0.1:3000/
-  throttle take 3/h backup && backup
   throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
-  throttle egress -to https://api.github.com
   throttle serve gateway.yaml
   throttle check gateway.yaml -request 'GET /x'
+  throttle take 3/h backup && backup
+  throttle egress -to https://api.github.com
+  throttle find http://127.0.0.1:3000/
+  throttle sim -policy backoff,adaptive emr-shared
   throttle help sim
 `)
 	_, err := io.WriteString(w, b.String())

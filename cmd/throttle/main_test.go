@@ -155,12 +155,12 @@ func TestHelp(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"help"}, []string{"Commands:", "  sim ", "Examples:\n  throttle sim\n"}},
-		{[]string{"-h"}, []string{"Commands:"}},
-		{[]string{"help", "-h"}, []string{"Commands:"}},
-		{[]string{"help", "--help"}, []string{"Commands:"}},
-		{[]string{"help", "help"}, []string{"Commands:"}},
-		{[]string{"--help"}, []string{"Commands:"}},
+		{[]string{"help"}, []string{"Commands for owners of a service:\n  gateway ", "\n\nCommands for callers of limited APIs:\n  egress ", "\n  sim ", "Examples:\n  throttle gateway "}},
+		{[]string{"-h"}, []string{"Commands for owners"}},
+		{[]string{"help", "-h"}, []string{"Commands for owners"}},
+		{[]string{"help", "--help"}, []string{"Commands for owners"}},
+		{[]string{"help", "help"}, []string{"Commands for owners"}},
+		{[]string{"--help"}, []string{"Commands for owners"}},
 		{[]string{"help", "sim"}, []string{"-policy a,b", "Examples:\n  throttle sim\n"}},
 		{[]string{"help"}, []string{"  demo ", "  tune ", "  serve   run a gateway", "  check   check the files", "  schema  print", "  find    find the load"}},
 		{[]string{"help", "find"}, []string{"throttle find [flags] URL", "Examples:\n  throttle find http://127.0.0.1:3000/\n"}},
