@@ -32,8 +32,8 @@ Usage: throttle ca -hosts HOST[,HOST] [flags]   make it
        throttle ca -renew [flags]               make its certificate again
 
 The certificate permits these hosts and names below them, and nothing else:
-whoever steals the key can speak for no other host, except to Java, which ignores
-that. It is valid for a year.
+an attacker with the key can speak for no other host, except to Java, which
+ignores that. It is valid for a year.
 
 Flags:
   -hosts HOSTS  the hosts of the APIs, separated by commas, as

@@ -87,7 +87,7 @@ func (o *options) trust(b *strings.Builder) {
 	store := filepath.Join(o.dir, "cacerts.p12")
 	fmt.Fprintf(b, `
 Java has a store of its own; copy it and add the authority. It ignores that the certificate is
-for these hosts only: whoever steals ca.key can speak for any host to Java.
+for these hosts only: an attacker with ca.key can speak for any host to Java.
 
   keytool -importkeystore -noprompt -srckeystore "$JAVA_HOME/lib/security/cacerts" -srcstorepass changeit -destkeystore %[1]s -deststorepass changeit
   keytool -importcert -noprompt -alias throttle -file %[2]s -keystore %[1]s -storepass changeit

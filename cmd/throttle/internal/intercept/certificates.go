@@ -142,7 +142,7 @@ func checkAuthority(c *x509.Certificate, key *ecdsa.PrivateKey) error {
 	case !c.IsCA || !c.BasicConstraintsValid:
 		return errors.New("is not the certificate of an authority")
 	case !c.PermittedDNSDomainsCritical || len(c.PermittedDNSDomains) == 0 || len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) == 0:
-		return errors.New("is not limited to some hosts: whoever steals its key could speak for all")
+		return errors.New("is not limited to some hosts: an attacker with its key could speak for all")
 	}
 	return nil
 }
