@@ -32,7 +32,8 @@ import (
 type Fleet struct {
 	// Store holds the shared limit. If nil, there is no Fleet.
 	Store store.Store
-	// Key is the key of the limit in the Store.
+	// Key is the key of the limit in the Store, the same in all processes that
+	// share it.
 	Key string
 	// Limit bounds the starts of all processes together, in the unit of
 	// [CallOptions.Cost]. Without a Period of a microsecond or more it bounds nothing,

@@ -26,16 +26,18 @@ type CallOptions struct {
 	// Once makes the call once, without a retry, however it ends.
 	Once bool
 	// Key is the key by which calls of one priority take turns (fair queueing),
-	// so that one with many calls does not keep out one with few. Beyond 1000
-	// keys that wait with one priority, the newest share one turn.
+	// so that one with many calls does not keep out one with few. Calls
+	// without one share the empty key. Beyond 1000 keys that wait with one
+	// priority, the newest share one turn.
 	Key string
 	// Cost is the estimated cost, in the unit of the limit, such as tokens. If
 	// zero, 1. The actual cost is in the Report of its [Result], see
 	// [Throttle.DoResult].
 	Cost int64
 	// Needs are the scopes that the call is subject to besides the Throttle's
-	// own limit. While calls wait with many different sets of them, each call and
-	// each start takes time in proportion: about 20 µs for a thousand.
+	// own limit. If empty, none. While calls wait with many different sets of them,
+	// each call and each start takes time in proportion: about 20 µs for a
+	// thousand.
 	Needs []Need
 }
 

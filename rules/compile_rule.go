@@ -68,7 +68,7 @@ func (k *compiler) rule(path string, r *Rule) rule {
 	case r.InFlight < 0:
 		k.fail(path+".in_flight", "must be above zero")
 	case len(r.Limits) == 0 && r.InFlight == 0 && r.Priority == 0:
-		k.fail(path, "neither limits, in_flight nor priority; the rule would do nothing")
+		k.fail(path, "neither limits, in_flight nor priority: the rule does nothing; write one of them, as limits: 10/s")
 	}
 	if k.err == nil {
 		done.byPath = slices.ContainsFunc(done.parts, func(i int) bool { return k.c.parts[i].ofPath() })

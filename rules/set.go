@@ -101,7 +101,8 @@ type Rule struct {
 	// are known only afterwards. What costs something passes, and what costs nothing is
 	// refused while the key owes something, see [limit.Ask.Debt].
 	Debt bool `json:"debt,omitzero"`
-	// Limits must all have room; at most 8. The n-th limit of a rule has the
+	// Limits must all have room; at most 8. If empty, there must be an InFlight or
+	// a Priority. The n-th limit of a rule has the
 	// same key in the Store whatever it allows, so a changed limit carries over
 	// what was used, see [limit.Change].
 	Limits []Limit `json:"limits,omitempty"`

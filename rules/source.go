@@ -21,6 +21,7 @@ import (
 //	go src.Run(ctx)         // until ctx ends
 type Source struct {
 	// Fetch returns the rules: FromURL, FromFile, or a function of the program.
+	// If nil, each refresh is an error.
 	Fetch Fetch
 	// Live holds the version in use. Handlers use a pointer to it.
 	Live Live

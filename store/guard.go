@@ -58,9 +58,10 @@ const (
 // A Guard is safe for concurrent use and needs no closing. It must not be
 // copied, nor its fields changed, after first use.
 type Guard struct {
-	// Store decides. It should end its calls with their context; those that it
-	// does not end count against MaxCalls. Their context has the values of the
-	// caller's, and the StoreTimeout in place of its deadline and cancelation.
+	// Store decides. If nil, the Fallback does. It should end its calls with their
+	// context; those that it does not end count against MaxCalls. Their context has
+	// the values of the caller's, and the StoreTimeout in place of its deadline and
+	// cancelation.
 	Store Store
 	// Fallback chooses how to decide without the Store. If zero, FallbackLocal.
 	Fallback Fallback

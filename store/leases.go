@@ -35,7 +35,7 @@ import (
 // and starts no goroutine; it must not be copied, nor its fields changed, after
 // first use.
 type Leases struct {
-	// Store is the backing Store.
+	// Store is the backing Store. If nil, Take returns an error.
 	Store Store
 	// Life is how long leased tokens may be used. If zero or below,
 	// [limit.DefaultLife]. It may differ between processes.

@@ -24,8 +24,8 @@ import (
 // It is safe for concurrent use; it must not be copied, nor its fields changed,
 // after first use. The zero Limiter allows everything.
 type Limiter struct {
-	// Limit is the rate and burst of the bucket. Another Kind is used as if it
-	// were a TokenBucket.
+	// Limit is the rate and burst of the bucket. If zero, everything is allowed.
+	// Another Kind is used as if it were a TokenBucket.
 	Limit limit.Limit
 	// MaxWait bounds how far ahead Reserve and Wait promise tokens. If zero or
 	// below, a minute.
