@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,17 @@ var nav = []place{
 	{"whatif", "/whatif", "What if", false},
 	{"versions", "/versions", "Versions", false},
 	{"events", "/events", "Events", false},
+}
+
+// callers is the page of the callers of limited APIs, which is no view of this page.
+var callers = place{"callers", "/callers/", "Callers", false}
+
+// links are the navigation.
+func (p *Page) links() []place {
+	if p.Callers {
+		return append(slices.Clip(nav), callers)
+	}
+	return nav
 }
 
 // Paths are the patterns of the views, for a ServeMux; that of the root ends there.
@@ -96,6 +108,8 @@ type Page struct {
 	Viewer func(context.Context) Viewer
 	// Status is the HTTP status of an error of Call.
 	Status func(error) int
+	// Callers shows a link to the callers' page. If false, there is none.
+	Callers bool
 }
 
 // frame is what all views have.
@@ -147,7 +161,7 @@ func (p *Page) View(w http.ResponseWriter, r *http.Request) {
 
 // show renders a view, with what went wrong with a form sent from it.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong error) {
-	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form, posted: r.PostForm, Parts: r.Header.Get("Throttle-Page") == "parts"}
+	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: p.links(), Now: time.Now(), Form: r.Form, posted: r.PostForm, Parts: r.Header.Get("Throttle-Page") == "parts"}
 	err := p.Call(r.Context(), "GET", "/api/v1/status", nil, &f.Status)
 	n := 1
 	if v.Drawn {

@@ -100,6 +100,9 @@ func TestTicksDrawn(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		p.View(w, httptest.NewRequest("GET", path, nil))
+		if strings.Contains(w.Body.String(), callers.Path) {
+			t.Errorf("GET %s: a link to %s, which is not served", path, callers.Path)
+		}
 		if w.Code != http.StatusOK || asked != want {
 			t.Errorf("GET %s: %d, it reads %d ticks, want %d", path, w.Code, asked, want)
 		}
