@@ -197,8 +197,8 @@ func TestSeveralFiles(t *testing.T) {
 		second Named
 		want   string
 	}{
-		{Named{"h", []byte(route)}, "h:2:1: gateway stands in g already; write each section into one file"},
-		{Named{"h", []byte("rules: [{name: a, limits: 3/s}]\n")}, "h:1:1: rules: a list of rules stands in a file of its own; name that file, as in rules: {file: rules.yaml}"},
+		{Named{"h", []byte(route)}, "h:2:1: gateway is in g already; write each section into one file"},
+		{Named{"h", []byte("rules: [{name: a, limits: 3/s}]\n")}, "h:1:1: rules: write a list of rules into a file of its own, and name that file, as in rules: {file: rules.yaml}"},
 		{Named{"h", []byte("log: {level: info}\n")}, "h:1:1: version is missing: version of this format, in each file: 1"},
 		{Named{"h", []byte("version: 1\nadmin: {listen: ':6070'}\n")}, "h:2:17: admin.listen: :6070 is beyond loopback; write token, or tls with client_ca"},
 	} {

@@ -109,10 +109,10 @@ func Parse(all []Named, lookup func(name string) (string, bool)) (*File, error) 
 func (f *files) sections(name string, n *tree.Node, given map[string]string) {
 	for _, s := range n.Fields {
 		if s.Name == "rules" && s.Value.Kind == tree.List {
-			f.fail(name, s.Line, s.Column, "rules: a list of rules stands in a file of its own; name that file, as in rules: {file: rules.yaml}")
+			f.fail(name, s.Line, s.Column, "rules: write a list of rules into a file of its own, and name that file, as in rules: {file: rules.yaml}")
 		}
 		if other, ok := given[s.Name]; ok && s.Name != "version" {
-			f.fail(name, s.Line, s.Column, "%s stands in %s already; write each section into one file", s.Name, other)
+			f.fail(name, s.Line, s.Column, "%s is in %s already; write each section into one file", s.Name, other)
 		}
 		given[s.Name] = name
 	}

@@ -252,7 +252,7 @@ func TestDemoUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"demo", "heroku"}, 2, "demo: heroku: takes flags only"},
-		{[]string{"demo", "-x"}, 2, "-x; run 'throttle demo -h'"},
+		{[]string{"demo", "-x"}, 2, "flag -x is not known; run 'throttle demo -h'"},
 		{[]string{"demo", "-seed=-1"}, 2, `"-1"`},
 		{[]string{"demo", "-h"}, 0, "Examples:\n  throttle demo\n"},
 	} {

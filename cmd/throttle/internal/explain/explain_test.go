@@ -136,7 +136,7 @@ func TestExplainUsage(t *testing.T) {
 		{"", []string{"-status", "42"}, "-status 42: must be from 100 to 999"},
 		{"", []string{"answer.txt"}, "write 'throttle explain < answer.txt'"},
 		{"", []string{"-"}, "standard input is empty"}, // as - means with other commands
-		{"", []string{"-x"}, "-x; run 'throttle explain -h'"},
+		{"", []string{"-x"}, "flag -x is not known; run 'throttle explain -h'"},
 	} {
 		stdout, stderr, code := explained(t, test.text, test.args...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {

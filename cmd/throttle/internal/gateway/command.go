@@ -50,7 +50,7 @@ Flags:
   -refresh D     default 5s
   -trust NETWORKS
                  proxies in front whose X-Forwarded-For is believed, separated by
-                 commas, as in 10.0.0.0/8; with -rules they stand in the file
+                 commas, as in 10.0.0.0/8; with -rules, write them into the file
   -shed          load shedding: bound the requests in flight by what the service
                  bears, learnt from its latency; 503 beyond
   -store URL     share the limits with other processes, as in 'throttle take';

@@ -39,7 +39,7 @@ func TestParseTarget(t *testing.T) {
 		{"api.github.com%00.evil.com:443", "", "has '%'"},
 		{"api.github.com\x00:443", "", `has '\x00'`},
 		{"bücher.example:443", "", "in ASCII"},
-		{"::1:443", "", "stands in [ ]"},
+		{"::1:443", "", "write an IPv6 address in [ ]"},
 		{"[::1]", "", "want HOST:PORT"},
 		{"[::1:443", "", "want HOST:PORT"},
 		{"[fe80::1%eth0]:443", "", "without a zone"},

@@ -285,7 +285,7 @@ func TestUsage(t *testing.T) {
 		{"-limit -log=read_test.go http://127.0.0.1", `-log: read_test.go is there and was not written by find -log`},
 		{"-limit -json -scenario=- http://127.0.0.1", "only one can go to standard output"},
 		{"-observe x -requests 5", "-requests: is for -limit; -observe sends nothing"},
-		{"-limit -x http://127.0.0.1", "-x; run 'throttle find -limit -h'"},
+		{"-limit -x http://127.0.0.1", "flag -x is not known; run 'throttle find -limit -h'"},
 		{"-limit http://api.example.com/", "api.example.com is not this machine, and there is no terminal to ask on; say -yes"},
 		{"-limit http://127.0.0.1.example.com/", "is not this machine"},
 		{"-limit http://10.0.0.1/", "is not this machine"},

@@ -33,11 +33,11 @@ for callers of limited APIs (egress), and the listener of their operators.
 Usage: throttle serve FILE...
 
 The files are YAML or JSON, see docs/serve.md; 'throttle check FILE' checks them,
-and 'throttle schema' prints their JSON schema. Each section stands in one file.
+and 'throttle schema' prints their JSON schema. Each section is in one file.
 It listens where the files say, and nowhere else. Logs are on standard error.
 
 The rules, the routes and the log level change while it runs: when a file does,
-or at SIGHUP. A bad file is refused whole, and what was in use stays. It starts
+or at SIGHUP. A bad file is refused whole, and the old one stays in use. It starts
 without its store and without the URL of its rules, and says so. At SIGTERM it
 goes on for drain.delay, takes no more connections, and answers what is in
 flight; a second signal kills. FILE is - for standard input.

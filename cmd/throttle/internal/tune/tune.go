@@ -31,7 +31,7 @@ heroku.
 
 Flags, before or after the scenario:
   -policy P      one policy; settings may be ranges, LOW..HIGH, or choices, a|b;
-                 what is given one value keeps it. If there is no range, all
+                 a setting with one value keeps it. If there is no range, all
                  settings but limit and weight are searched, from an eighth of
                  their default to eight times it. Default: adaptive
   -weight M=W,.. what each measure counts; default

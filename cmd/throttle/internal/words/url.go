@@ -81,5 +81,5 @@ func Brackets(text string) string {
 	if !BareIPv6(text) {
 		return ""
 	}
-	return "; an address of IPv6 stands in [ ], as [::1]:PORT"
+	return "; write an IPv6 address in [ ], as [::1]:PORT"
 }
