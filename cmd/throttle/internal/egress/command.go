@@ -18,7 +18,6 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
-	"github.com/throttle-go/throttle/limit"
 )
 
 const help = `throttle egress is a proxy for the callers of limited APIs, in any language: their
@@ -70,14 +69,12 @@ Examples:
 // options is what the command line asks for.
 type options struct {
 	Config
-	each    API // what holds for every API
-	to      []string
-	listen  string
-	rate    string
-	account string
-	ca      string
-	hosts   string
-	tunnel  string
+	Flags
+	to     []string
+	listen string
+	ca     string
+	hosts  string
+	tunnel string
 }
 
 // Run serves until ctx ends.
@@ -145,14 +142,10 @@ func (o *options) inFlags(f *Flaw) string {
 		what, _, _ = strings.Cut(strings.TrimPrefix(what, "."), "[")
 		return map[string]string{"": "-ca", "hosts": "-intercept", "tunnel": "-tunnel"}[what] + ": " + f.What
 	}
-	field := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-	switch field {
-	case "account", "dialect":
-		return "-" + field + " " + f.What
-	case "rate":
-		return "-rate " + words.Quote(o.rate) + ": " + f.What
+	if what := o.Words(f); what != "" {
+		return what
 	}
-	if field != "url" {
+	if !strings.HasSuffix(f.Path, ".url") {
 		return "-to: the name " + strings.TrimPrefix(f.Path, "apis.") + ": " + f.What + "; write NAME=URL"
 	}
 	return "-to: the URL of " + strings.TrimSuffix(strings.TrimPrefix(f.Path, "apis."), ".url") + ": " + f.What
@@ -195,47 +188,29 @@ func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("egress", flag.ContinueOnError)
 	flags.Func("to", "", func(text string) error { o.to = append(o.to, text); return nil })
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8090", "")
-	flags.StringVar(&o.account, "account", "", "")
-	flags.StringVar(&o.each.Dialect, "dialect", "", "")
-	flags.StringVar(&o.rate, "rate", "", "")
-	flags.IntVar(&o.each.MaxInFlight, "most", 0, "")
-	flags.DurationVar(&o.each.MaxWait, "wait", time.Minute, "")
+	o.Define(flags)
 	flags.StringVar(&o.ca, "ca", "", "")
 	flags.StringVar(&o.hosts, "intercept", "", "")
 	flags.StringVar(&o.tunnel, "tunnel", "", "")
-	flags.BoolVar(&o.each.Private, "private", false, "")
+	flags.BoolVar(&o.API.Private, "private", false, "")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "")
 	flags.DurationVar(&o.Drain.Delay, "delay", 0, "")
 	flags.DurationVar(&o.Drain.Timeout, "drain", 10*time.Second, "")
 	return flags
 }
 
-// check checks what holds for every API.
-func (o *options) check() (err error) {
-	if o.account != "" {
-		var ok bool
-		if o.each.Account, ok = strings.CutPrefix(o.account, "header:"); !ok || o.each.Account == "" {
-			return usage.Errorf("egress: -account %s: must be like header:Authorization", words.Quote(o.account))
-		}
-	}
-	if o.rate != "" {
-		if o.each.Rate, err = limit.Parse(o.rate, time.LoadLocation); err != nil {
-			return usage.Errorf("egress: -rate %s", strings.TrimPrefix(err.Error(), "limit: "))
-		}
-		if o.each.Rate.Unlimited() {
-			return usage.Errorf("egress: -rate %s: bounds nothing; leave it out, and the rate is learnt", words.Quote(o.rate))
-		}
+// check checks what is of no API alone.
+func (o *options) check() error {
+	if err := o.Check(); err != nil {
+		return err
 	}
 	if _, port, err := net.SplitHostPort(o.listen); err != nil || port == "" {
 		return usage.Errorf("egress: -listen %s: must be HOST:PORT, as 127.0.0.1:8090, or :8090 for all addresses%s", words.Quote(o.listen), words.Brackets(o.listen))
 	}
-	switch {
-	case o.each.MaxInFlight < 0:
-		return usage.Errorf("egress: -most %d: must not be below zero", o.each.MaxInFlight)
-	case o.Drain.Delay < 0:
+	if o.Drain.Delay < 0 {
 		return usage.Errorf("egress: -delay %v: must not be below zero", o.Drain.Delay)
 	}
-	for name, d := range map[string]time.Duration{"wait": o.each.MaxWait, "timeout": o.Timeout, "drain": o.Drain.Timeout} {
+	for name, d := range map[string]time.Duration{"timeout": o.Timeout, "drain": o.Drain.Timeout} {
 		if d <= 0 {
 			return usage.Errorf("egress: -%s %v: must be above zero", name, d)
 		}
@@ -256,24 +231,13 @@ func (o *options) readIntercept() (err error) {
 			return usage.Error("egress: -intercept: there is no configuration directory in which a CA could be; write -ca DIR")
 		}
 	}
-	o.Intercept = &Intercept{CA: o.ca, Hosts: list(o.hosts), Tunnel: list(o.tunnel)}
+	o.Intercept = &Intercept{CA: o.ca, Hosts: Split(o.hosts), Tunnel: Split(o.tunnel)}
 	return nil
-}
-
-// list parts a text at its commas; an empty one is an empty list.
-func list(text string) (all []string) {
-	if text == "" {
-		return nil
-	}
-	for one := range strings.SplitSeq(text, ",") {
-		all = append(all, strings.TrimSpace(one))
-	}
-	return all
 }
 
 // api reads NAME=URL, or a URL, whose name is its host.
 func (o *options) api(text string) (name string, a API, err error) {
-	a = o.each
+	a = o.API
 	before, _, _ := strings.Cut(text, "://")
 	if name, a.URL, _ = strings.Cut(text, "="); !strings.Contains(before, "=") {
 		a.URL = text

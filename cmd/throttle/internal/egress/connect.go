@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,8 @@ import (
 type Intercept struct {
 	// CA is the directory of an authority, as 'throttle ca' makes it.
 	CA string
+	// Authority is one that is in use already, in place of CA. If nil, Load reads that of CA.
+	Authority *intercept.Authority
 	// Hosts are those whose requests are paced, each that of an API by https: HOST, or
 	// HOST:PORT where that is not 443. If empty, those of all such APIs.
 	Hosts []string
@@ -31,11 +34,14 @@ type Intercept struct {
 // newConnects makes what serves CONNECT. It reads no file.
 func (p *Proxy) newConnects(c *Intercept) (x *intercept.Proxy, err error) {
 	x = &intercept.Proxy{
-		Authority: &intercept.Authority{Dir: c.CA, Log: p.cfg.Log}, Next: p, Token: c.Token, MaxConns: maxConns, MaxHeader: maxHeader,
+		Authority: cmp.Or(c.Authority, &intercept.Authority{Dir: c.CA, Log: p.cfg.Log}), Next: p, Token: c.Token, MaxConns: maxConns, MaxHeader: maxHeader,
 		MaxStreams: maxStreams, Log: p.cfg.Log,
 	}
 	if x.Hosts, err = p.interceptable(c.Hosts); err != nil {
 		return nil, err
+	}
+	if p.cfg.Open {
+		x.Tunnel = intercept.Everything()
 	}
 	for i, text := range c.Tunnel {
 		pattern, err := intercept.ParsePattern(text)
@@ -108,7 +114,10 @@ func (p *Proxy) Load(now time.Time) error {
 		hosts = append(hosts, t.Host)
 	}
 	a := p.connects.Authority
-	err := a.Load(now)
+	var err error
+	if p.cfg.Intercept.Authority == nil {
+		err = a.Load(now)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return flawf("intercept.ca", "there is no CA in %s; run 'throttle ca -dir %s -hosts %s'", a.Dir, a.Dir, strings.Join(hosts, ","))
 	}

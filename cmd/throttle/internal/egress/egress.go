@@ -44,6 +44,13 @@ type Config struct {
 	Timeout time.Duration
 	// Intercept lets callers send CONNECT. If nil, it is refused.
 	Intercept *Intercept
+	// Open passes on, unpaced, what is for other hosts than those of APIs, at private addresses
+	// too: CONNECT, if there is an Intercept, and requests with an http URL. Set a Token then, or
+	// all who reach it may use it. If false, they are refused.
+	Open bool
+	// OnEvent is called with each event of the Throttles, see throttle.Throttle.OnEvent. If nil,
+	// it is not.
+	OnEvent func(throttle.Event)
 	// Drain is how it ends.
 	Drain Drain
 	// Store holds the known limits that processes share, see API.Fleet. It may be nil if no
@@ -115,6 +122,7 @@ type Proxy struct {
 	log      *slog.Logger
 	apis     []*api // by name
 	reverse  *httputil.ReverseProxy
+	others   *httputil.ReverseProxy // of other hosts; nil: they are refused
 	page     *throttlepage.Page
 	connects *intercept.Proxy // of CONNECT; nil: none
 	mark     string           // of this process, by which it knows its own requests
@@ -160,6 +168,9 @@ func New(c Config) (*Proxy, error) {
 	p.watched, p.unwatch = context.WithCancel(context.Background())
 	p.bodyIn = time.Minute
 	p.reverse = p.proxy()
+	if c.Open {
+		p.others = p.newOthers()
+	}
 	if c.Intercept != nil {
 		var err error
 		if p.connects, err = p.newConnects(c.Intercept); err != nil {

@@ -65,6 +65,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x, out, no := p.accept(r)
 	if no != nil {
+		if p.passesOn(r, no) {
+			p.others.ServeHTTP(w, r)
+			return
+		}
 		no.write(w)
 		return
 	}
@@ -220,11 +224,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	x := exchangeOf(r.In.Context())
 	r.Out.URL, r.Out.Host = x.to, x.to.Host
 	r.Out.Trailer = r.In.Trailer // no copy: its values are set while the body is read
-	for _, name := range forwarded {
-		if lines, ok := r.In.Header[name]; ok {
-			r.Out.Header[name] = lines
-		}
-	}
+	keepForwarded(r)
 	delete(r.Out.Header, waitField)
 	delete(r.Out.Header, priorityField)
 	r.Out.Header.Add(loopField, p.mark)
@@ -232,6 +232,15 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		// net/http then asks for gzip and decodes it: where a refusal says its reason in
 		// its body, that can be read.
 		delete(r.Out.Header, "Accept-Encoding")
+	}
+}
+
+// keepForwarded copies the forwarded fields of the caller.
+func keepForwarded(r *httputil.ProxyRequest) {
+	for _, name := range forwarded {
+		if lines, ok := r.In.Header[name]; ok {
+			r.Out.Header[name] = lines
+		}
 	}
 }
 

@@ -44,11 +44,12 @@ type api struct {
 	store           store.Store
 	log             *slog.Logger
 	may             func(time.Time) bool // log
+	told            func(throttle.Event) // nil: not
 }
 
 // newAPI checks an API and makes what sends its requests.
 func (p *Proxy) newAPI(name string, c API) (*api, error) {
-	a, path := &api{API: c, name: name, log: p.log, may: p.may}, "apis."+name
+	a, path := &api{API: c, name: name, log: p.log, may: p.may, told: p.cfg.OnEvent}, "apis."+name
 	if what := checkName(name); what != "" {
 		return nil, flawf("apis."+words.Quote(name), "%s", what)
 	}
@@ -142,6 +143,9 @@ func (a *api) throttle(name string) *throttle.Throttle {
 func (a *api) onEvent(log func(throttle.Event)) func(throttle.Event) {
 	return func(e throttle.Event) {
 		a.counter.OnEvent(e)
+		if a.told != nil {
+			a.told(e)
+		}
 		refused := e.Report.Verdict == pace.Throttled || e.Report.Verdict == pace.Failed
 		if e.Kind == throttle.Ends && refused && a.may(e.At) {
 			log(e)

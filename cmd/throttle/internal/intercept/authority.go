@@ -14,10 +14,10 @@ import (
 
 // An Authority signs certificates of the hosts that it permits, each for 7 days, and renews
 // them before they end. It keeps MaxHosts of them; one beyond takes the place of another,
-// which is signed again when it is asked for. It is safe for concurrent use once Load was
-// called, and the fields must not change after that.
+// which is signed again when it is asked for. It is safe for concurrent use once Load or Use
+// was called, and the fields must not change after that.
 type Authority struct {
-	// Dir is where its files are, see Load.
+	// Dir is where its files are, see Load. It is empty for one that is in no file.
 	Dir string
 	// Log is where is said that the certificate of the authority ends within 30 days, or
 	// has ended: once a day. If nil, nowhere.
@@ -38,15 +38,32 @@ func (a *Authority) Load(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if err := a.Use(ca, key); err != nil {
+		return err
+	}
+	a.warn(now)
+	return nil
+}
+
+// Use sets the authority, whose key then is in memory only. The certificate must be of
+// NewCertificate, for that key.
+func (a *Authority) Use(ca *x509.Certificate, key *ecdsa.PrivateKey) error {
 	leaf, err := NewKey()
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.ca, a.key, a.leaf, a.leaves, a.said = ca, key, leaf, map[string]*tls.Certificate{}, ""
-	a.mu.Unlock()
-	a.warn(now)
 	return nil
+}
+
+// how says how a caller trusts the authority, for a line.
+func (a *Authority) how() string {
+	if a.Dir == "" {
+		return ""
+	}
+	return " in " + a.Dir + "; 'throttle ca' says how it does"
 }
 
 // Certificate returns that of the authority.

@@ -10,13 +10,14 @@ import (
 )
 
 // A Pattern is an entry of a list of targets: a host, all names below one, all names, or
-// a network, each with a port.
+// a network, each with a port; or everything.
 type Pattern struct {
 	host    string // a Target.Host; empty if it is one of the others
 	below   string // of *.NAME: NAME with a dot before it
 	any     bool   // of *
 	network netip.Prefix
 	port    uint16
+	all     bool // of Everything
 }
 
 // ParsePattern reads an entry: NAME, *.NAME for all names below, * for all names, an IP
@@ -65,7 +66,7 @@ func parseNetwork(text string) (Pattern, error) {
 }
 
 // matches reports whether t is one of those that the entry stands for.
-func (p Pattern) matches(t Target) bool { return p.port == t.Port && p.matchesHost(t) }
+func (p Pattern) matches(t Target) bool { return p.all || p.port == t.Port && p.matchesHost(t) }
 
 // matchesHost is matches without the port.
 func (p Pattern) matchesHost(t Target) bool {
@@ -95,6 +96,9 @@ func ParseList(texts []string) (list List, err error) {
 	}
 	return list, nil
 }
+
+// Everything is a List that allows every target, of every port, and every address.
+func Everything() List { return List{{all: true}} }
 
 // Allows reports whether a target is listed.
 func (l List) Allows(t Target) bool {

@@ -229,7 +229,7 @@ func (p *Proxy) handshakeFailed(c *conn, err error) {
 		text = "the caller speaks no TLS after CONNECT; for plain HTTP it sends GET http://..."
 		c.say("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nThrottle-Generated: no-tls\r\n\r\nthrottle egress: after CONNECT comes TLS\n")
 	case strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate"):
-		text = fmt.Sprintf("the caller does not trust the CA in %s; 'throttle ca' says how it does: %v", p.Authority.Dir, err)
+		text = fmt.Sprintf("the caller does not trust the CA%s: %v", p.Authority.how(), err)
 	}
 	p.says.warn(time.Now(), "no TLS with a caller", "target", c.target.String(), "why", text)
 }
