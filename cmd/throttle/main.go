@@ -1,5 +1,5 @@
 // Command throttle limits the callers of a service (gateway, serve, take), paces the
-// callers of limited APIs (egress), probes and explains the limits of others, replays
+// callers of limited APIs (egress, run), probes and explains the limits of others, replays
 // access logs, and simulates rate limiters.
 package main
 
@@ -29,6 +29,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/replay"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/runner"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/schema"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/serve"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
@@ -65,6 +66,7 @@ var commands = []command{
 	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"egress", "pace and retry the calls of limited APIs, as a proxy for any language", egress.Run},
+	{"run", "run a program whose calls of limited APIs are paced and retried", runner.Run},
 	{"ca", "make the local authority by which egress paces HTTPS", ca.Run},
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"find", "find the load that a service bears, or the limiter that it has", find.Run},
@@ -102,6 +104,9 @@ func secondKills(ctx context.Context, stop func()) {
 type input struct{ file *os.File }
 
 func (in input) Read(p []byte) (int, error) { return infile.Read(in.file, p) }
+
+// File is the file, for a program that is to have it.
+func (in input) File() *os.File { return in.file }
 
 // Fd is the descriptor, by which a terminal is known.
 func (in input) Fd() uintptr { return in.file.Fd() }
@@ -180,7 +185,8 @@ func help(w io.Writer) error {
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
 not hold, a knee or limiter that 'find' does not find, or a machine that is too
-busy for 'demo', 4 what 'take' or 'check' asks about is denied.
+busy for 'demo', 4 what 'take' or 'check' asks about is denied; of 'run' that of
+its program.
 
 Examples:
   throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
@@ -188,6 +194,7 @@ Examples:
   throttle check gateway.yaml -request 'GET /x'
   throttle take 3/h backup && backup
   throttle egress -to https://api.github.com
+  throttle run -host api.github.com -- python job.py
   throttle find http://127.0.0.1:3000/
   throttle sim -policy backoff,adaptive emr-shared
   throttle help sim

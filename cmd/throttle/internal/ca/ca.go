@@ -176,7 +176,7 @@ func (o *options) again(stdout io.Writer, old *x509.Certificate, now time.Time) 
 func (o *options) certify(stdout io.Writer, key *ecdsa.PrivateKey, now time.Time) error {
 	c, err := intercept.NewCertificate(key, o.hosts, now)
 	if err == nil {
-		_, roots := systemRoots(o.dir)
+		_, roots := SystemRoots(o.dir)
 		err = intercept.WriteCertificate(o.dir, c, roots)
 	}
 	if err != nil {

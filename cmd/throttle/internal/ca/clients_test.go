@@ -158,7 +158,7 @@ func TestBundle(t *testing.T) {
 			t.Errorf("by %s: %s", file, got)
 		}
 	}
-	file, roots := systemRoots(dir)
+	file, roots := SystemRoots(dir)
 	if roots == nil {
 		t.Skip("this system has no file of authorities")
 	}

@@ -23,9 +23,9 @@ var rootFiles = []string{
 	"/etc/ssl/cert.pem",                                 // Alpine, macOS, the BSDs
 }
 
-// systemRoots returns the authorities of the system and their file, which SSL_CERT_FILE may
-// name, unless that is the bundle in dir. Without any they are nil.
-func systemRoots(dir string) (file string, text []byte) {
+// SystemRoots returns the authorities of the system in PEM form, and their file, which
+// SSL_CERT_FILE may name, unless that is the bundle in dir. Without any they are nil.
+func SystemRoots(dir string) (file string, text []byte) {
 	for _, file := range append([]string{os.Getenv("SSL_CERT_FILE")}, rootFiles...) {
 		if file == "" || filepath.Dir(file) == dir {
 			continue
@@ -55,7 +55,7 @@ func (o *options) report(w io.Writer, c *x509.Certificate, verb string, now time
 
 // bundle says what the bundle is, or why there is none.
 func (o *options) bundle(b *strings.Builder) {
-	file, roots := systemRoots(o.dir)
+	file, roots := SystemRoots(o.dir)
 	text, err := os.ReadFile(filepath.Join(o.dir, intercept.BundleFile))
 	switch {
 	case err != nil:

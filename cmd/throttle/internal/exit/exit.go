@@ -13,13 +13,16 @@ import (
 
 // Code writes what went wrong, in one line, and returns the exit code: 0 done, 1
 // failed, 2 wrong usage or input, 3 an assertion that does not hold, 4 what was
-// asked for is denied.
+// asked for is denied, or that of a Status.
 func Code(err error, stderr io.Writer) int {
+	var status Status
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, new(Denied)): // it has been said
 		return 4
+	case errors.As(err, &status) && status.Text == "":
+		return status.Code
 	}
 	fmt.Fprintf(stderr, "throttle: %s\n", words.OneLine(err.Error()))
 	switch {
@@ -27,6 +30,8 @@ func Code(err error, stderr io.Writer) int {
 		return 2
 	case errors.As(err, new(Assertion)):
 		return 3
+	case errors.As(err, &status):
+		return status.Code
 	}
 	return 1
 }
@@ -49,3 +54,13 @@ func (e Assertion) Error() string { return string(e) }
 type Denied struct{}
 
 func (Denied) Error() string { return "denied" }
+
+// A Status ends a command with the exit code of a program that it ran.
+type Status struct {
+	// Code is the exit code.
+	Code int
+	// Text says what went wrong. If empty, the program has said it.
+	Text string
+}
+
+func (s Status) Error() string { return s.Text }
