@@ -164,3 +164,19 @@ func TestAllowsAddr(t *testing.T) {
 		}
 	}
 }
+
+// TestEverything: every target is allowed, at every port, and every address.
+func TestEverything(t *testing.T) {
+	for _, text := range []string{"api.example:443", "git.internal:22", "10.0.0.1:8443", "[::1]:443", "169.254.169.254:80"} {
+		target, err := ParseTarget(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !Everything().Allows(target) || (List{}).Allows(target) {
+			t.Errorf("%s: want it allowed, and not by an empty list", text)
+		}
+		if at := netip.AddrPortFrom(target.Addr(), target.Port); at.IsValid() && !Everything().AllowsAddr(at) {
+			t.Errorf("the address of %s is not allowed", text)
+		}
+	}
+}
