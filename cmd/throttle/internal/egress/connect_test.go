@@ -39,7 +39,14 @@ func authority(t *testing.T, hosts ...string) string {
 }
 
 // intercepting serves a Proxy in front of an API by TLS, on 127.0.0.1.
-func intercepting(t *testing.T, c Config, a API, api http.Handler) (e *engine, s *httptest.Server) {
+func intercepting(t *testing.T, c Config, a API, api http.Handler) (*engine, *httptest.Server) {
+	t.Helper()
+	p, s := interceptor(t, c, a, api)
+	return run(t, p), s
+}
+
+// interceptor is a Proxy that does not serve yet.
+func interceptor(t *testing.T, c Config, a API, api http.Handler) (p *Proxy, s *httptest.Server) {
 	t.Helper()
 	s = httptest.NewUnstartedServer(api)
 	s.EnableHTTP2 = true
@@ -57,7 +64,7 @@ func intercepting(t *testing.T, c Config, a API, api http.Handler) (e *engine, s
 	if err := p.Load(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	return run(t, p), s
+	return p, s
 }
 
 // client uses the proxy for https, and trusts its authority.

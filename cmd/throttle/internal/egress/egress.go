@@ -132,6 +132,7 @@ type Proxy struct {
 	watched  context.Context // ends the streams of the page
 	unwatch  context.CancelFunc
 	bodyIn   time.Duration // bounds the wait for a body that is kept
+	takeIn   time.Duration // bounds the wait for a caller to read a part of an answer
 	sparing
 }
 
@@ -166,7 +167,7 @@ func New(c Config) (*Proxy, error) {
 		p.page.Groups[name], p.page.Counters[name] = &a.group, &a.counter
 	}
 	p.watched, p.unwatch = context.WithCancel(context.Background())
-	p.bodyIn = time.Minute
+	p.bodyIn, p.takeIn = time.Minute, 5*time.Minute
 	p.reverse = p.proxy()
 	if c.Open {
 		p.others = p.newOthers()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 )
 
 // TestBounded: a connection waits until another one has ended, and Close ends an Accept that
@@ -13,7 +14,7 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBounded(l, 1)
+	b := newBounded(l, 1, time.Minute)
 	for range 3 {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

@@ -50,6 +50,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.draining.Load() {
 		w.Header().Set("Connection", "close") // in HTTP/2 it is GOAWAY
 	}
+	if r.ProtoMajor == 2 {
+		s := &stream{w, http.NewResponseController(w), p.takeIn}
+		defer s.begin()
+		w = s
+	}
 	if p.shows(r) {
 		p.serveOwn(w, r)
 		return

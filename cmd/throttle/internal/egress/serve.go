@@ -29,7 +29,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	defer cut(errEnding)
 	server := p.server(requests)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(newBounded(l, maxConns)) }()
+	go func() { ended <- server.Serve(newBounded(l, maxConns, p.takeIn)) }()
 	select {
 	case err := <-ended:
 		cut(errEnding)
