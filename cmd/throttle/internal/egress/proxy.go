@@ -33,7 +33,8 @@ const (
 type exchange struct {
 	api    *api
 	to     *url.URL
-	own    string // the URL of the API as the caller knows it; empty: it uses that of the API
+	own    string      // the URL of the API as the caller knows it; empty: it uses that of the API
+	header http.Header // of the answer to the caller
 	upload *upload
 }
 
@@ -90,6 +91,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Body = x.upload
 	}
+	x.header = w.Header()
 	p.reverse.ServeHTTP(w, out)
 }
 
@@ -146,10 +148,12 @@ func optionsOf(h http.Header, most time.Duration) (o throttle.CallOptions, no *a
 // foreign refuses what a web page in a browser on this machine sends: by its own name for
 // an address of this machine (DNS rebinding), or from another origin.
 func (p *Proxy) foreign(r *http.Request) *answer {
-	switch site := r.Header.Get("Sec-Fetch-Site"); {
-	case site != "" && site != "none" && site != "same-origin":
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	switch {
+	case site != "" && site != "none" && site != "same-origin", site == "" && origin != "" && !strings.EqualFold(origin, "http://"+r.Host):
+		// A browser sends the former to trustworthy addresses, as those of loopback, alone.
 		return refusal(http.StatusForbidden, "browser", "a page of another origin may not use this proxy")
-	case !local(r.Host) && onLoopback(r.Context()):
+	case r.Host != "" && !local(r.Host) && onLoopback(r.Context()): // HTTP/1.0 may have none, and no browser leaves it out
 		return refusal(http.StatusForbidden, "browser", "the field Host must be localhost or an address, not "+words.Quote(r.Host))
 	}
 	return nil
@@ -253,25 +257,6 @@ func keepForwarded(r *httputil.ProxyRequest) {
 // credentials are lists of parameters.
 func signed(h http.Header) bool {
 	return strings.Contains(h.Get("Authorization"), ",") || h.Get("Signature") != "" || h.Get("Signature-Input") != ""
-}
-
-// modify changes an answer of an API: it has no field that marks those of this proxy, and
-// leads back to this proxy where the caller came by path.
-func modify(a *http.Response) error {
-	delete(a.Header, generated)
-	delete(a.Header, mayHaveRun)
-	x := exchangeOf(a.Request.Context())
-	if x == nil || x.own == "" {
-		return nil
-	}
-	base := x.api.base.String()
-	if to, ok := strings.CutPrefix(a.Header.Get("Location"), base); ok && (to == "" || strings.ContainsAny(to[:1], "/?#")) {
-		a.Header.Set("Location", x.own+to)
-	}
-	for i, link := range a.Header["Link"] { // of the next page, as a rule
-		a.Header["Link"][i] = strings.ReplaceAll(link, "<"+base+"/", "<"+x.own+"/")
-	}
-	return nil
 }
 
 // fail answers a request that no answer of the API came for.

@@ -126,6 +126,9 @@ func TestRefused(t *testing.T) {
 		{"/api/x", []string{"Host", "evil.test"}, "403 browser"},
 		{"/throttle/", []string{"Host", "evil.test"}, "403 browser"},
 		{"/api/x", []string{"Sec-Fetch-Site", "cross-site"}, "403 browser"},
+		{"/api/x", []string{"Origin", "http://evil.test"}, "403 browser"},
+		{"/api/x", []string{"Origin", "null"}, "403 browser"},
+		{"/api/x", []string{"Origin", e.url}, "200 "},
 		{"/throttle/state.json", []string{"Sec-Fetch-Site", "cross-site"}, "403 browser"},
 		{"/throttle/state.json", nil, "200 "},
 	} {
@@ -139,6 +142,7 @@ func TestRefused(t *testing.T) {
 		{"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n", "403 not-listed"},
 		{"GET " + e.apis[0].base.String() + "/x HTTP/1.1\r\nHost: evil.test\r\n\r\n", "200 "},
 		{"GET " + e.url + "/api/x HTTP/1.1\r\nHost: x\r\n\r\n", "200 "},
+		{"GET /api/x HTTP/1.0\r\n\r\n", "200 "},
 		{"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "200 "}, // net/http answers it
 		{"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400 bad-body"},
 		{"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc", "400 bad-body"},

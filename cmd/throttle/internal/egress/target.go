@@ -51,10 +51,10 @@ func (a *api) serves(u *url.URL) bool {
 }
 
 // climbs reports whether a path has a segment "..", by which it would leave what is
-// before it.
+// before it. Some servers take \ for /, or part a segment at a semicolon.
 func climbs(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == ".." {
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == ".." {
 			return true
 		}
 	}
