@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -72,6 +74,33 @@ func TestGone(t *testing.T) {
 		cancel()
 		<-ended
 		soon(t, func() bool { return waiting() == 0 })
+	}
+}
+
+// TestBrokenBody: where a body that is streamed breaks off, the API may have executed what came
+// before.
+func TestBrokenBody(t *testing.T) {
+	began := make(chan struct{})
+	e := before(t, API{}, func(_ http.ResponseWriter, r *http.Request) {
+		io.ReadFull(r.Body, make([]byte, 3))
+		close(began)
+		io.Copy(io.Discard, r.Body)
+	})
+	c, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "POST /api/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+	<-began
+	io.WriteString(c, "none\r\n")
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	if a.StatusCode != 400 || a.Header.Get(generated) != "bad-body" || a.Header.Get(mayHaveRun) != "true" {
+		t.Errorf("answered %d, %v; want 400, which may have run", a.StatusCode, a.Header)
 	}
 }
 

@@ -234,6 +234,12 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL, r.Out.Host = x.to, x.to.Host
 	r.Out.Trailer = r.In.Trailer // no copy: its values are set while the body is read
 	keepForwarded(r)
+	if strings.EqualFold(r.Out.Header.Get("Upgrade"), "h2c") {
+		// Java asks for it by itself. Requests on such a connection would not be paced.
+		for _, name := range []string{"Upgrade", "Connection", "Http2-Settings"} {
+			delete(r.Out.Header, name)
+		}
+	}
 	delete(r.Out.Header, waitField)
 	delete(r.Out.Header, priorityField)
 	r.Out.Header.Add(loopField, p.mark)
@@ -266,11 +272,11 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnding) {
 		panic(http.ErrAbortHandler) // the caller has gone
 	}
+	a := judge(time.Now(), x.api.name, err)
 	if x.upload != nil && x.upload.broken.Load() {
-		refusal(http.StatusBadRequest, "bad-body", "the body did not come whole").write(w)
+		(&answer{status: http.StatusBadRequest, reason: "bad-body", text: "the body did not come whole", ran: a.ran}).write(w)
 		return
 	}
-	a := judge(time.Now(), x.api.name, err)
 	if p.may(time.Now()) {
 		p.log.Warn("given up", "api", x.api.account(r), "reason", a.reason, "status", a.status, "err", words.OneLine(err.Error()))
 	}

@@ -100,6 +100,10 @@ func TestPassed(t *testing.T) {
 			t.Errorf("the caller got %d, %s: %s, want %q", a.StatusCode, name, got, want)
 		}
 	}
+	e.send("GET", "/api/", nil, "Connection", "Upgrade", "Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQ")
+	if h := (<-came).Header; h.Get("Upgrade")+h.Get("Connection")+h.Get("Http2-Settings") != "" {
+		t.Errorf("the API was asked for HTTP/2 without TLS: %v", h)
+	}
 	if a := e.send("GET", "/api/", nil, "Authorization", "AWS4-HMAC-SHA256 Credential=x, SignedHeaders=accept-encoding", "Accept-Encoding", "identity"); a.StatusCode != 201 {
 		t.Errorf("a signed request was answered %d", a.StatusCode)
 	}

@@ -3,7 +3,7 @@ package intercept
 import "net/netip"
 
 // special are the networks whose addresses are not those of a host in the Internet, by the
-// registries of IANA for special purposes.
+// registries of IANA for special purposes, and by habit.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"),
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("172.16.0.0/12"),
@@ -12,6 +12,7 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("224.0.0.0/3"),
 	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"),
 	netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("168.63.129.16/32"), // by which Azure tells a machine its secrets
 }
 
 var (

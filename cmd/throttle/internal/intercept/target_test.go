@@ -142,6 +142,7 @@ func TestPublic(t *testing.T) {
 		"::": false, "::1": false, "::ffff:127.0.0.1": false, "fe80::1": false, "fe80::1%eth0": false, "fd00::1": false, "ff02::1": false,
 		"64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "2002:7f00:1::": false, "2001:0:1::": false, "2001:db8::1": false, "::127.0.0.1": false,
 		"100.100.100.200": false, "fd00:ec2::254": false, "240.0.0.1": false, "100.128.0.1": true, "fec0::1": false, "64:ff9b:1::101:101": false,
+		"168.63.129.16": false, "168.63.129.17": true, "64:ff9b::a83f:8110": false,
 	} {
 		if got := Public(netip.MustParseAddr(text)); got != want {
 			t.Errorf("Public(%s) = %t, want %t", text, got, want)
