@@ -22,7 +22,7 @@ var (
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Public reports whether an address is one of the Internet: not of this machine, a private
+// Public reports whether an address is one of the Internet: not of loopback, a private
 // network, a link, a group, or another special purpose. 169.254.169.254, by which clouds
 // tell a machine its secrets, is not.
 func Public(a netip.Addr) bool {
