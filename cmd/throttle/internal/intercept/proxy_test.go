@@ -220,7 +220,11 @@ func TestHandshakes(t *testing.T) {
 			}
 		}},
 	} {
-		e := serve(t, &Proxy{HeaderTimeout: 200 * time.Millisecond}, "api.example.com")
+		p := new(Proxy)
+		if c.want == "deadline exceeded" {
+			p.HeaderTimeout = 200 * time.Millisecond
+		}
+		e := serve(t, p, "api.example.com")
 		c.call(e, e.connect("api.example.com:443"))
 		until(t, c.name, func() bool { return e.open.counts() == [states]int{} && e.log.String() != "" })
 		if text := e.log.String(); !strings.Contains(text, c.want) || strings.Count(text, "\n") != 1 {
