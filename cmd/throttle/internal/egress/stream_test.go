@@ -97,7 +97,7 @@ func body(a *http.Response, err error) (io.Closer, error) {
 // TestSlowAPI: the bound for a caller that does not read is none for an API that has nothing to
 // say for a while, nor does it remain for the next request.
 func TestSlowAPI(t *testing.T) {
-	e, url := hurried(t, func(w http.ResponseWriter, r *http.Request) {
+	e, url := hurried(t, func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 2 {
 			fmt.Fprint(w, i)
 			http.NewResponseController(w).Flush()
@@ -111,14 +111,17 @@ func TestSlowAPI(t *testing.T) {
 		"HTTP/1.1": {new(http.Client), e.url + "/api/"}, "HTTP/2": {plainHTTP2(t), e.url + "/api/"},
 		"HTTP/1.1, inside CONNECT": {e.client(false), url}, "HTTP/2, inside CONNECT": {e.client(true), url},
 	} {
-		for range 2 {
-			a, err := c.Get(c.url)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 2 {
+				a, err := c.Get(c.url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := e.read(a); got.body != "01" {
+					t.Errorf("the caller got %q", got.body)
+				}
 			}
-			if got := e.read(a); got.body != "01" {
-				t.Errorf("%s: the caller got %q", name, got.body)
-			}
-		}
+		})
 	}
 }
