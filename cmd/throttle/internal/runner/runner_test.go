@@ -31,14 +31,14 @@ func TestBadFlags(t *testing.T) {
 		"-host a.example,,b -- true":       `run: -host "": the host is missing`,
 		"-host a.example,A.EXAMPLE. -- x":  "run: -host A.EXAMPLE.: occurs twice",
 		"-host past.example -- true":       "run: -host past.example: programs go past the proxy, as NO_PROXY is past.example; take the host out of that",
-		"-host h -rate 4 -- true":          "run: -rate: ",
+		"-host h -rate 4 -- true":          `run: -rate "4": has no `,
 		"-host h -rate 0/s -- true":        "run: -rate 0/s: must be a rate above zero",
 		"-host h -account X -- true":       "run: -account X: must be like header:Authorization",
 		"-host h -account header:a:b -- x": "run: -account a:b: must be the name of a header field",
 		"-host h -dialect nope -- true":    "run: -dialect nope: is not known; the dialects are ",
 		"-host h -most -1 -- true":         "run: -most -1: must not be below zero",
 		"-host h -wait 0s -- true":         "run: -wait 0s: must be above zero",
-		"-host h -listen x -- true":        "run: flag provided but not defined: -listen; run 'throttle run -h'",
+		"-host h -listen x -- true":        "run: flag -listen is not known; run 'throttle run -h'",
 	} {
 		out, errs, code := clitest.Play(t.Context(), Run, strings.Fields(in)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errs, "throttle: "+want) || strings.Count(errs, "\n") != 1 {

@@ -77,8 +77,14 @@ func TestExpect(t *testing.T) {
 	}
 	take(primary, "allowed: 1 of k; 2 of 3", "3/h", "k")
 	take(primary, "announced: "+process+" may take over within 1m0s", "-expect", process, "-within", "1m")
-	if err := primary.Wait(t.Context(), 1, 5*time.Second).Err(); err != nil {
+	// WAIT waits for what its own connection wrote, and what was written before.
+	conn := primary.Conn()
+	defer conn.Close()
+	if err := conn.Set(t.Context(), "last", 1, 0).Err(); err != nil {
 		t.Fatal(err)
+	}
+	if n, err := conn.Wait(t.Context(), 1, 5*time.Second).Result(); err != nil || n < 1 {
+		t.Fatalf("%d replicas have it: %v", n, err)
 	}
 	follows(replica, nil)
 	take(replica, "allowed: 1 of k; 1 of 3", "3/h", "k")
