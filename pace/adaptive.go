@@ -146,7 +146,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	s := now.Sub(a.epoch).Seconds()
 	if a.flying == 0 {
 		a.first.began, a.first.roundAt = s, s
-		a.first.idle += s - a.first.endedAt
+		a.first.idle += max(s-a.first.endedAt, 0)
 	}
 	a.flying++
 	took := a.weigh(r.Cost)
@@ -218,7 +218,7 @@ func (a *Adaptive) giveBack(cost int64) {
 func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
-	a.first.endedAt = s // if none is in flight
+	a.first.endedAt = s
 	rest = a.setApart(&o)
 	a.excuse(s, &o)
 	if o.Sent.IsZero() {

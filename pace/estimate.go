@@ -13,6 +13,7 @@ import "math"
 //
 //     base = exp(-L/weight) × min(x, (n + trust) / (d + trust/x))
 //
+//     L is up to half as deep where no request waited for the rate.
 //     trust, the confidence in x, starts low, so that the first rows move the rate far.
 //     A row adds the number served to it, or halves it if next to nothing was served.
 //     Requests that failed or were ignored count in n, as they used up part of d: else an
@@ -351,8 +352,8 @@ type first struct {
 	served  float64 // requests served before the first refusal
 	began   float64 // when the first of those in flight started
 	roundAt float64 // when the last round trip ended: one that started since the one before was answered
-	endedAt float64 // when none was in flight last, and for how long that was so in all, seconds
-	idle    float64
+	endedAt float64 // when a request last ended
+	idle    float64 // seconds in which none was in flight
 }
 
 const (

@@ -40,17 +40,19 @@ func TestServicesAreTold(t *testing.T) {
 func TestServicesOfFewCalls(t *testing.T) {
 	for _, c := range []struct {
 		limit     limit.Limit
+		told      Hints
 		processes int
 		rate      float64 // calls a second of each
 		long      time.Duration
 		wait      float64 // seconds at p99, at most, in the median run
 		refused   float64
 	}{
-		{limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: time.Second}, 18, 0.0972, 10 * time.Hour, 8, 0.025},
-		{limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: time.Second}, 10, 0.245, 30 * time.Minute, 2, 0.04},
+		{limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: time.Second}, Hints{}, 18, 0.0972, 10 * time.Hour, 8, 0.025},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: time.Second}, Hints{}, 10, 0.245, 30 * time.Minute, 2, 0.04},
+		{limit.Limit{Kind: limit.SlidingLog, Count: 3, Period: 10 * time.Second}, Hints{Policy: true}, 44, 0.0021, 20 * time.Hour, 60, 0.08},
 	} {
 		wait, refused := atP99(t, Scenario{
-			Name: "few", Duration: c.long, Server: Server{Limit: c.limit},
+			Name: "few", Duration: c.long, Server: Server{Limit: c.limit, Hints: c.told},
 			Network: Network{Latency: 20 * time.Millisecond, Spread: 0.2},
 			Clients: []Group{{Processes: c.processes, Workers: 20, Arrivals: c.rate}},
 		}, 5)

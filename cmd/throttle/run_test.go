@@ -156,7 +156,7 @@ func TestRunClients(t *testing.T) {
 			}
 			var calls, refused, absorbed, gaveUp int
 			_, said, _ := strings.Cut(stderr.String(), "throttle run: ") // after what curl shows
-			if _, err := fmt.Sscanf(said, "%d calls made, %d refused by the API, %d of those absorbed, %d calls given up\n", &calls, &refused, &absorbed, &gaveUp); err != nil || calls != 10 || refused > 3 || absorbed != refused || gaveUp != 0 {
+			if _, err := fmt.Sscanf(said, "calls: %d made, %d refused by the API, %d of those absorbed, %d given up\n", &calls, &refused, &absorbed, &gaveUp); err != nil || calls != 10 || refused > 3 || absorbed != refused || gaveUp != 0 {
 				t.Errorf("%v: it says %s", err, &stderr)
 			}
 			empty(t, dir)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
-	"github.com/throttle-go/throttle/limit"
 )
 
 // maxEvents bounds the ring of events.
@@ -169,24 +168,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sparing bounds how often something is logged.
-type sparing struct {
-	mu    sync.Mutex
-	state limit.State
-}
-
-// may reports whether it may be said now: once a second, and 5 times at once.
-func (s *sparing) may(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, d := limit.Take(s.state, now, limit.Ask{Limit: limit.Limit{Count: 1, Period: time.Second, Burst: 5}, N: 1})
-	s.state = next
-	return d.OK
-}
-
 // turnedAway logs a request that was refused, sparingly.
 func (s *server) turnedAway(r *http.Request, who caller, err error) {
-	if s.c.Log != nil && s.refusals.may(time.Now()) {
+	if s.c.Log != nil && s.refusals.May(time.Now()) {
 		s.c.Log.Warn("admin refused", "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "host", r.Host, "as", who.name, "err", err)
 	}
 }

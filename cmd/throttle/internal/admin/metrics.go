@@ -73,7 +73,7 @@ func (s *server) pusher(ctx context.Context) (metric.Reader, error) {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		if s.c.Log != nil && s.pushes.may(time.Now()) {
+		if s.c.Log != nil && s.pushes.May(time.Now()) {
 			s.c.Log.Warn("metrics were not pushed", "otlp", words.URL(s.c.OTLP), "err", words.OneLine(err.Error()))
 		}
 	}))

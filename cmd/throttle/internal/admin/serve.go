@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/page"
 )
 
@@ -71,7 +72,7 @@ type server struct {
 	page    *page.Page
 	began   time.Time
 
-	refusals, pushes sparing
+	refusals, pushes operate.Sparing
 	trials           chan struct{}
 }
 

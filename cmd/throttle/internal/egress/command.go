@@ -36,7 +36,7 @@ Flags:
                  an API, as https://api.github.com or github=https://api.github.com;
                  several -to are several APIs, each with a limit of its own
   -listen ADDR   where it listens, default 127.0.0.1:8090; :8090 is every address of
-                 this machine: whoever reaches it may call the APIs through it
+                 this machine: anyone who can reach it may call the APIs
   -account header:NAME
                  the header field whose values have a limit each, as header:Authorization
   -rate RATE     the limit of each API where it is known, as '4/s' or '100/min burst 10';

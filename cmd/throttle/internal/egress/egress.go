@@ -21,6 +21,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/intercept"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttlepage"
@@ -131,9 +132,9 @@ type Proxy struct {
 	draining atomic.Bool
 	watched  context.Context // ends the streams of the page
 	unwatch  context.CancelFunc
-	bodyIn   time.Duration // bounds the wait for a body that is kept
-	takeIn   time.Duration // bounds the wait for a caller to read a part of an answer
-	sparing
+	bodyIn   time.Duration   // bounds the wait for a body that is kept
+	takeIn   time.Duration   // bounds the wait for a caller to read a part of an answer
+	lines    operate.Sparing // of the log
 }
 
 // New returns a Proxy. The error is a *Flaw. It opens nothing.
@@ -152,7 +153,7 @@ func New(c Config) (*Proxy, error) {
 	p.cfg.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	p.cfg.Drain.Timeout = cmp.Or(c.Drain.Timeout, 30*time.Second)
 	p.room = make(chan struct{}, cmp.Or(c.MaxRequests, 10_000))
-	p.most = limit.Limit{Count: 10, Period: time.Second}
+	p.lines.Most = limit.Limit{Count: 10, Period: time.Second}
 	for _, name := range slices.Sorted(maps.Keys(c.APIs)) {
 		a, err := p.newAPI(name, c.APIs[name])
 		if err != nil {

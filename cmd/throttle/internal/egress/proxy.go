@@ -277,7 +277,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		(&answer{status: http.StatusBadRequest, reason: "bad-body", text: "the body did not come whole", ran: a.ran}).write(w)
 		return
 	}
-	if p.may(time.Now()) {
+	if p.lines.May(time.Now()) {
 		p.log.Warn("given up", "api", x.api.account(r), "reason", a.reason, "status", a.status, "err", words.OneLine(err.Error()))
 	}
 	a.write(w)

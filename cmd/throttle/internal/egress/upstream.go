@@ -13,7 +13,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -49,7 +48,7 @@ type api struct {
 
 // newAPI checks an API and makes what sends its requests.
 func (p *Proxy) newAPI(name string, c API) (*api, error) {
-	a, path := &api{API: c, name: name, log: p.log, may: p.may, told: p.cfg.OnEvent}, "apis."+name
+	a, path := &api{API: c, name: name, log: p.log, may: p.lines.May, told: p.cfg.OnEvent}, "apis."+name
 	if what := checkName(name); what != "" {
 		return nil, flawf("apis."+words.Quote(name), "%s", what)
 	}
@@ -171,19 +170,4 @@ func (a *api) permits(to netip.Addr) bool {
 	host := a.base.Hostname()
 	named, err := netip.ParseAddr(host)
 	return err == nil && named.Unmap() == to || strings.EqualFold(host, "localhost") && to.IsLoopback()
-}
-
-// sparing bounds how often something is logged.
-type sparing struct {
-	most  limit.Limit
-	mu    sync.Mutex
-	state limit.State
-}
-
-func (s *sparing) may(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, d := limit.Take(s.state, now, limit.Ask{Limit: s.most, N: 1})
-	s.state = next
-	return d.OK
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -32,7 +33,7 @@ type Gateway struct {
 	start   time.Time
 	beside  chan struct{} // holds one for each stream that is beside the first of its connection
 	files   upstream.Files
-	sparing
+	lines   operate.Sparing // of the log
 	counts
 
 	routes   atomic.Pointer[[]*route]
@@ -46,7 +47,7 @@ type Gateway struct {
 // form. The error is a *Flaw. Nothing is opened before Serve.
 func New(c Config) (*Gateway, error) {
 	g := &Gateway{cfg: c, control: c.Control, log: c.Log, start: time.Now()}
-	g.most = limit.Limit{Count: 1, Period: time.Second}
+	g.lines.Most = limit.Limit{Count: 1, Period: time.Second}
 	if g.control == nil {
 		g.control = new(admit.Control)
 	}

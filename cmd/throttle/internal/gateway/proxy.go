@@ -17,7 +17,6 @@ import (
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
-	"github.com/throttle-go/throttle/limit"
 )
 
 // maxTries bounds the addresses that are tried for a request, of which all but
@@ -270,7 +269,7 @@ func (x *exchange) fail(err error) {
 	if status == 0 { // without this it would be answered 200
 		panic(http.ErrAbortHandler)
 	}
-	if status >= 500 && x.g.may(time.Now()) {
+	if status >= 500 && x.g.lines.May(time.Now()) {
 		x.g.log.Error("no upstream answered", "route", x.route.Match, "err", err)
 	}
 	plain(x, status)
@@ -281,7 +280,7 @@ func (x *exchange) giveBack() {
 	if x.admission == nil {
 		return
 	}
-	if err := x.admission.GiveBack(); err != nil && x.g.may(time.Now()) {
+	if err := x.admission.GiveBack(); err != nil && x.g.lines.May(time.Now()) {
 		x.g.log.Warn("a refund failed", "err", err)
 	}
 	for _, f := range x.own.all[:x.own.n] { // what they say is not true any more
@@ -341,21 +340,6 @@ func (b *buffers) Get() []byte {
 
 // Put takes back a buffer of Get.
 func (b *buffers) Put(p []byte) { b.Pool.Put((*[32 << 10]byte)(p)) }
-
-// sparing bounds how often something is logged.
-type sparing struct {
-	most  limit.Limit
-	mu    sync.Mutex
-	state limit.State
-}
-
-func (s *sparing) may(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, d := limit.Take(s.state, now, limit.Ask{Limit: s.most, N: 1})
-	s.state = next
-	return d.OK
-}
 
 // cleaned is a path without "//", "/./" and "/x/../", as the rules see it.
 func cleaned(p string) string {

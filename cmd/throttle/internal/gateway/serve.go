@@ -13,6 +13,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 )
 
 // Serve serves until ctx ends, and then drains: it goes on for Drain.Delay, in
@@ -111,8 +112,8 @@ func (g *Gateway) drain(ctx context.Context, server *http.Server, cut context.Ca
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
 	began := time.Now()
-	wait(patience, func() bool { // fresh ones first, as they become active
-		return (g.fresh.Load() == 0 || time.Since(began) > freshFor) && g.active.Load() == 0 && g.tunnels.Load() == 0
+	operate.Await(patience, func() bool { // fresh ones first, as they become active
+		return (g.fresh.Load() == 0 || time.Since(began) > operate.FreshFor) && g.active.Load() == 0 && g.tunnels.Load() == 0
 	})
 	active, tunnels := g.active.Load(), g.tunnels.Load()
 	if active == 0 { // HTTP/2 is said goodbye; what has sent nothing yet does not count
@@ -126,28 +127,12 @@ func (g *Gateway) drain(ctx context.Context, server *http.Server, cut context.Ca
 		g.log.Warn("upgraded connections are cut", "connections", tunnels)
 		unwinding, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		wait(unwinding, func() bool { return g.tunnels.Load() == 0 })
+		operate.Await(unwinding, func() bool { return g.tunnels.Load() == 0 })
 	}
 	if active > 0 {
 		return exit.Failf("gateway: requests were in flight still after %v of draining, on %d connections", most, active)
 	}
 	return nil
-}
-
-// freshFor is how long a connection that has sent nothing is waited for.
-const freshFor = time.Second
-
-// wait waits for done, or until ctx ends.
-func wait(ctx context.Context, done func() bool) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // changed counts the connections that have requests in flight, and those that

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 )
 
 func (p *Proxy) headerTimeout() time.Duration { return positive(p.HeaderTimeout, 10*time.Second) }
@@ -97,9 +99,9 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.begin()
 	p.drains.Do(func() { close(p.draining) })
 	began := time.Now()
-	wait(ctx, func() bool { // fresh ones first, as they become active
+	operate.Await(ctx, func() bool { // fresh ones first, as they become active
 		n := p.open.counts()
-		return (n[waiting] == 0 || time.Since(began) > freshFor) && n[active] == 0 && n[tunneled] == 0
+		return (n[waiting] == 0 || time.Since(began) > operate.FreshFor) && n[active] == 0 && n[tunneled] == 0
 	})
 	cut := p.open.counts()[active]
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 50*time.Millisecond)
@@ -114,20 +116,4 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("intercept: requests were in flight still on %d connections", cut)
 	}
 	return nil
-}
-
-// freshFor is how long a connection that has sent nothing is waited for.
-const freshFor = time.Second
-
-// wait waits for done, or until ctx ends.
-func wait(ctx context.Context, done func() bool) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 )
 
 // engine is a Proxy that serves on loopback.
@@ -188,7 +190,7 @@ func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if wait(ctx, done); ctx.Err() != nil {
+	if operate.Await(ctx, done); ctx.Err() != nil {
 		t.Fatalf("%s: not within 10 s", what)
 	}
 }

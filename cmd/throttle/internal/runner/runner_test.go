@@ -164,7 +164,7 @@ func TestTally(t *testing.T) {
 	} {
 		c.onEvent(e)
 	}
-	if got, want := c.String(), "3 calls made, 2 refused by the API, 1 of those absorbed, 2 calls given up"; got != want {
+	if got, want := c.String(), "calls: 3 made, 2 refused by the API, 1 of those absorbed, 2 given up"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -42,5 +42,5 @@ func (t *tally) String() string {
 		return "no call of -host was made through the proxy; does the program use HTTPS_PROXY? -v says what is refused"
 	}
 	refused := t.refused.Load()
-	return fmt.Sprintf("%d calls made, %d refused by the API, %d of those absorbed, %d calls given up", t.calls.Load(), refused, refused-t.seen.Load(), t.gaveUp.Load())
+	return fmt.Sprintf("calls: %d made, %d refused by the API, %d of those absorbed, %d given up", t.calls.Load(), refused, refused-t.seen.Load(), t.gaveUp.Load())
 }
