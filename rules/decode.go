@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/near"
 )
 
 // A reader is a value that reads its own form in a file.
@@ -126,7 +128,7 @@ func decodeStruct(n node, v reflect.Value) *Error {
 		at := node{join(n.path, f.Name), f.Node}
 		i, ok := index[f.Name]
 		if !ok {
-			return &Error{Path: at.path, Line: f.Line, Column: f.Column, What: "unknown field; the fields are " + names}
+			return &Error{Path: at.path, Line: f.Line, Column: f.Column, What: "unknown field; " + meant(f.Name, names)}
 		}
 		if e := decode(at, v.FieldByIndex(i).Addr().Interface()); e != nil {
 			return e
@@ -144,20 +146,27 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// meant says what would be right in place of a field that is not known.
+func meant(name string, known []string) string {
+	if likely := near.Of(name, known); likely != "" {
+		return "did you mean " + likely + "?"
+	}
+	return "the fields are " + strings.Join(known, ", ")
+}
+
 // tags are the fields of a struct by their names in JSON, those of embedded ones
-// too, and these in a line.
-func tags(t reflect.Type) (index map[string][]int, names string) {
+// too, and these names.
+func tags(t reflect.Type) (index map[string][]int, names []string) {
 	index = map[string][]int{}
-	var list []string
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" || name == "-" || !f.IsExported() {
 			continue
 		}
 		index[name] = f.Index
-		list = append(list, name)
+		names = append(names, name)
 	}
-	return index, strings.Join(list, ", ")
+	return index, names
 }
 
 // decodeSlice reads a list, or one value as a list of one. Only on top may a
@@ -249,50 +258,30 @@ func (n node) integer() (int64, bool) {
 
 func (s *Set) read(n node) *Error {
 	fields, ok := n.Value.([]Field)
-	if ok && !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == "rules" }) {
-		return n.fail(`no "rules"; to limit no request, write "rules": []`)
+	if !ok {
+		return decodeStruct(n, reflect.ValueOf(s).Elem()) // which refuses it
 	}
-	for _, f := range fields {
-		if f.Name == "rules" && f.Node.Value == nil {
-			return node{f.Name, f.Node}.fail("null; to limit no request, write []")
-		}
+	i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == "rules" })
+	if i < 0 {
+		return n.withoutRules(fields)
+	}
+	switch fields[i].Node.Value.(type) {
+	case nil:
+		return node{"rules", fields[i].Node}.fail("null; to limit no request, write []")
+	case string, bool, json.Number:
+		return node{"rules", fields[i].Node}.fail("must be a list of objects, [{...}]")
 	}
 	return decodeStruct(n, reflect.ValueOf(s).Elem())
 }
 
-func (l *Limit) read(n node) *Error {
-	var err error
-	if s, ok := n.Value.(string); ok {
-		*l, err = parseLimit(s)
-	} else {
-		var o limitObject
-		if _, ok := n.Value.([]Field); !ok {
-			return n.fail("must be text, as in \"10/s burst 20\", or {\"count\": 10, \"period\": \"1s\"}")
+// withoutRules says that there are no rules, or by which name they are.
+func (n node) withoutRules(fields []Field) *Error {
+	for _, f := range fields {
+		if near.Of(f.Name, []string{"rules"}) != "" {
+			return &Error{Path: join("", f.Name), Line: f.Line, Column: f.Column, What: "unknown field; did you mean rules?"}
 		}
-		if e := decodeStruct(n, reflect.ValueOf(&o).Elem()); e != nil {
-			return e
-		}
-		if e := n.lacks(requiredFields[reflect.TypeFor[Limit]()]); e != nil {
-			return e
-		}
-		*l, err = o.limit()
 	}
-	if err != nil {
-		return n.fail("%v", err)
-	}
-	return nil
-}
-
-// read reads text, or an object with a Note.
-func (e *Entry) read(n node) *Error {
-	if s, ok := n.Value.(string); ok {
-		e.Text = s
-		return nil
-	}
-	if _, ok := n.Value.([]Field); !ok {
-		return n.fail("must be text, or {\"entry\": TEXT, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
-	}
-	return decodeStruct(n, reflect.ValueOf(e).Elem())
+	return n.fail(`no "rules"; to limit no request, write "rules": []`)
 }
 
 func (k *Kill) read(n node) *Error {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -234,4 +235,16 @@ func (k *compiler) cases(path string, s *Switch) *switched {
 		}
 	}
 	return done
+}
+
+// read reads text, or an object with a Note.
+func (e *Entry) read(n node) *Error {
+	if s, ok := n.Value.(string); ok {
+		e.Text = s
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be text, or {\"entry\": TEXT, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
+	}
+	return decodeStruct(n, reflect.ValueOf(e).Elem())
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -103,4 +104,27 @@ func kindWords() string {
 		words = append(words, k.String())
 	}
 	return strings.Join(words, ", ")
+}
+
+func (l *Limit) read(n node) *Error {
+	var err error
+	if s, ok := n.Value.(string); ok {
+		*l, err = parseLimit(s)
+	} else {
+		var o limitObject
+		if _, ok := n.Value.([]Field); !ok {
+			return n.fail("must be text, as in \"10/s burst 20\", or {\"count\": 10, \"period\": \"1s\"}")
+		}
+		if e := decodeStruct(n, reflect.ValueOf(&o).Elem()); e != nil {
+			return e
+		}
+		if e := n.lacks(requiredFields[reflect.TypeFor[Limit]()]); e != nil {
+			return e
+		}
+		*l, err = o.limit()
+	}
+	if err != nil {
+		return n.fail("%v", err)
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func TestParseNode(t *testing.T) {
 		{yaml(10), `rules: 4:13: a int is no value of a file`},
 		{yaml(nil), `rules: 4:13: rules[0].limits: null; write a value, or leave it out`},
 		{yaml([]rules.Node{at(4, 14, "1/s"), at(4, 19, "x")}), `rules: 4:19: rules[0].limits[1]: `},
-		{extra, `rules: 5:1: rule: unknown field; the fields are `},
+		{extra, `rules: 5:1: rule: unknown field; did you mean rules?`},
 		{twice, `rules: 7:1: "rules" occurs twice`},
 		{yaml(many), `rules: 99994:1: more than 100000 values`},
 		{at(3, 1, []rules.Field{called("version", 3, 1, json.Number("1"))}), `rules: 3:1: no "rules"`},

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/load"
@@ -94,7 +93,7 @@ func objectSchema(t reflect.Type) map[string]any {
 	}
 	index, names := tags(of)
 	properties := make(map[string]any, len(index))
-	for name := range strings.SplitSeq(names, ", ") {
+	for _, name := range names {
 		properties[name] = schemaOf(of.FieldByIndex(index[name]).Type)
 	}
 	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}

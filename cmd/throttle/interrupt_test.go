@@ -56,7 +56,7 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := c.Wait()
-		if want := "throttle: interrupted: 0 of 2 runs\n"; c.ProcessState.ExitCode() != 1 || stderr.String() != want || stdout.Len() > 0 {
+		if want := "throttle: sim: interrupted: 0 of 2 runs\n"; c.ProcessState.ExitCode() != 1 || stderr.String() != want || stdout.Len() > 0 {
 			t.Errorf("%v: got %v, stdout %q, stderr %q; want exit code 1, nothing, %q", signal, err, stdout.String(), stderr.String(), want)
 		}
 	}

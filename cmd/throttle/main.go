@@ -39,6 +39,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/version"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/near"
 )
 
 // command is one verb of the program.
@@ -136,7 +137,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	for _, c := range commands {
 		if c.name == name {
-			return c.run(ctx, rest, stdin, stdout, stderr)
+			return named(name, c.run(ctx, rest, stdin, stdout, stderr))
 		}
 	}
 	if strings.HasPrefix(name, "-") {
@@ -145,14 +146,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return unknown(name)
 }
 
+// named puts the name of the command before its error, unless that begins with it.
+func named(command string, err error) error {
+	if err == nil || err.Error() == "" || strings.HasPrefix(err.Error(), command+":") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", command, err)
+}
+
 // unknown refuses a command, and names the one that was likely meant.
 func unknown(name string) error {
 	var known []string
 	for _, c := range commands {
 		known = append(known, c.name)
 	}
-	if near := words.Nearest(name, known); near != "" {
-		return usage.Errorf("command %s is not known; did you mean %s?", words.Quote(name), near)
+	if likely := near.Of(name, known); likely != "" {
+		return usage.Errorf("command %s is not known; did you mean %s?", words.Quote(name), likely)
 	}
 	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }

@@ -123,10 +123,13 @@ func TestUsage(t *testing.T) {
 // TestMeant: a name that is not known is answered with the one that was likely meant.
 func TestMeant(t *testing.T) {
 	for typed, want := range map[string]string{
-		"Gatway":          "command Gatway is not known; did you mean gateway?",
-		"bogus":           "command bogus is not known; run 'throttle help'",
-		"gateway -limits": "gateway: flag -limits is not known; did you mean -limit?",
-		"sim emrshared":   "scenario emrshared is not known and there is no such file; did you mean emr-shared?",
+		"Gatway":                               "command Gatway is not known; did you mean gateway?",
+		"bogus":                                "command bogus is not known; run 'throttle help'",
+		"gateway -limits":                      "gateway: flag -limits is not known; did you mean -limit?",
+		"sim emrshared":                        "sim: scenario emrshared is not known and there is no such file; did you mean emr-shared?",
+		"sim -policy adaptve emr":              `sim: -policy: policy "adaptve" is not known; did you mean adaptive?`,
+		"sim -policy cenkalti-backof emr":      `sim: -policy: policy "cenkalti-backof" is not known; did you mean cenkalti-backoff?`,
+		"sim -assert adaptive.retryrate<1 emr": "sim: -assert adaptive.retryrate<1: measure retryrate is not known; did you mean retry_rate?",
 	} {
 		if stdout, stderr, code := play(t.Context(), strings.Fields(typed)...); code != 2 || stdout != "" || stderr != "throttle: "+want+"\n" {
 			t.Errorf("throttle %s: %d, %q, %q; want 2 and %q", typed, code, stdout, stderr, want)

@@ -72,7 +72,7 @@ func TestOutputsOverInputs(t *testing.T) {
 		{"find -html p.txt http://127.0.0.1:1/", "-html: p.txt is there and does not begin with <!doctype html>; name another file, or remove it"},
 		{"replay -suggest address -o r.yaml a.log", "-o: r.yaml is there and was not written by replay -suggest; name another file, or remove it"},
 		{"find -o r.yaml http://127.0.0.1:1/", "-o: r.yaml is there and was not written by find -o; name"},
-		{"find -rules r.yaml http://127.0.0.1:1/", "find: -rules: names a file that is read, in other commands; the file of rules that find writes is -o FILE"},
+		{"find -rules r.yaml http://127.0.0.1:1/", "-rules: names a file that is read, in other commands; the file of rules that find writes is -o FILE"},
 		{"find -scenario s.yaml http://127.0.0.1:1/", "-scenario: s.yaml is there and was not written by find -scenario; name"},
 		{"find -observe t.log -scenario s.yaml", "-scenario: s.yaml is there and was not written by find -limit; name"},
 		{"tune -runs 20 -seeds 1 -policy fixed(rate=1..9) -svg s.yaml s.yaml", "-svg: s.yaml is read"},
@@ -80,8 +80,9 @@ func TestOutputsOverInputs(t *testing.T) {
 		{"find -d @old.html -html old.html http://127.0.0.1:1/", "-html: old.html is read"},
 		{"find -o new -scenario new http://127.0.0.1:1/", "-o and -scenario: both to new"},
 	} {
-		_, stderr, code := play(t.Context(), strings.Fields(c.args)...)
-		if code != 2 || !strings.HasPrefix(stderr, "throttle: "+c.want) || strings.Count(stderr, "\n") != 1 {
+		args := strings.Fields(c.args)
+		_, stderr, code := play(t.Context(), args...)
+		if code != 2 || !strings.HasPrefix(stderr, "throttle: "+args[0]+": "+c.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("throttle %s: code %d, %q; want 2, %q in one line", c.args, code, stderr, c.want)
 		}
 	}

@@ -59,6 +59,7 @@ var layers = map[string][]string{
 	"internal/chart":         {},
 	"internal/glob":          {},
 	"internal/links":         {},
+	"internal/near":          {},
 	"internal/timeline":      {},
 	"internal/arch":          {},
 	"internal/bubble":        {},
@@ -78,6 +79,7 @@ var small = map[string][]string{
 	"internal/list":          {"load", ".", "store", "admit", "cmd/throttle"},
 	"internal/glob":          {"rules", "cmd/throttle"},
 	"internal/links":         {"rules", "cmd/throttle"},
+	"internal/near":          {"rules", "cmd/throttle"},
 	"pace/internal/schedule": {"pace", "pace/peers"},
 
 	"throttleenvoy/internal/assign": {"throttleenvoy"},

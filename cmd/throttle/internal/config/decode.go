@@ -9,6 +9,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/near"
 )
 
 // maxItems bounds the lists of a file, and its maps.
@@ -127,8 +128,8 @@ func unknown(name string, fields fieldList) string {
 		known = append(known, f.name)
 	}
 	text := "unknown field " + words.Quote(name)
-	if near := words.Nearest(name, known); near != "" {
-		return text + "; did you mean " + near + "?"
+	if likely := near.Of(name, known); likely != "" {
+		return text + "; did you mean " + likely + "?"
 	}
 	return text + "; the fields are " + strings.Join(known, ", ")
 }

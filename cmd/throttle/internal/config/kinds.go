@@ -18,6 +18,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/near"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -86,8 +87,8 @@ var kinds = map[reflect.Type]kind{
 func readText(_ *decoder, text string, v reflect.Value, f field, _ kind) string {
 	switch {
 	case len(f.oneof) > 0 && !slices.Contains(f.oneof, text):
-		if near := words.Nearest(text, f.oneof); near != "" {
-			return "must be " + oneOf(f.oneof) + "; did you mean " + near + "?"
+		if likely := near.Of(text, f.oneof); likely != "" {
+			return "must be " + oneOf(f.oneof) + "; did you mean " + likely + "?"
 		}
 		return "must be " + oneOf(f.oneof)
 	case text == "":

@@ -29,7 +29,7 @@ func TestBadFlags(t *testing.T) {
 		{"-to http://h -rate 0/s", "egress: -rate 0/s: must be a rate above zero, as 4/s or 100/min burst 10"},
 		{"-to http://h -rate unlimited", "egress: -rate unlimited: bounds nothing; leave it out, and the rate is learnt"},
 		{"-to http://h -rate 5/h_fixed-window", "egress: -rate "},
-		{"-to http://h -dialect nope", "egress: -dialect nope: is not known; the dialects are "},
+		{"-to http://h -dialect nope", "egress: -dialect nope: is not known; known are "},
 		{"-to http://h -account Authorization", "egress: -account Authorization: must be like header:Authorization"},
 		{"-to http://h -account header:a:b", "egress: -account a:b: must be the name of a header field, as Authorization"},
 		{"-to http://h -listen 8090", "egress: -listen 8090: must be HOST:PORT, as 127.0.0.1:8090, or :8090 for all addresses"},

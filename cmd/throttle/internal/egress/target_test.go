@@ -145,7 +145,7 @@ func TestBadConfig(t *testing.T) {
 		{map[string]API{"a": {URL: "http://h:0"}}, "apis.a.url: http://h:0: the port must be a number from 1 to 65535"},
 		{map[string]API{"a": {URL: "http://h/x/../y"}}, "apis.a.url: http://h/x/../y: must have no .. in its path"},
 		{map[string]API{"a": {URL: "http://h"}, "b": {URL: "http://H:80/"}}, "apis.b.url: is that of a too; a request by URL could mean either"},
-		{map[string]API{"a": {URL: "http://h", Dialect: "gitub"}}, "apis.a.dialect: gitub: is not known; the dialects are "},
+		{map[string]API{"a": {URL: "http://h", Dialect: "gitub"}}, "apis.a.dialect: gitub: is not known; did you mean github?"},
 		{map[string]API{"a": {URL: "http://h", Account: "X Y"}}, `apis.a.account: "X Y": must be the name of a header field, as Authorization`},
 		{map[string]API{"a": {URL: "http://h", Fleet: true}}, "apis.a.fleet: shares a rate that is known, in a store; write both"},
 	} {

@@ -71,7 +71,7 @@ func (p *Proxy) newAPI(name string, c API) (*api, error) {
 	if c.Dialect != "" {
 		var ok bool
 		if dialect, ok = signal.Named(c.Dialect); !ok {
-			return nil, flawf(path+".dialect", "%s: is not known; the dialects are %s", words.Quote(c.Dialect), strings.Join(signal.Names(), ", "))
+			return nil, flawf(path+".dialect", "%s: is not known; %s", words.Quote(c.Dialect), words.Meant(c.Dialect, signal.Names()))
 		}
 	}
 	if !c.Fleet { // the store has the digests of all processes

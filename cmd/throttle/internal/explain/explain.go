@@ -111,7 +111,7 @@ func explanationOf(a answer, host, preset string, now time.Time) (e explanation,
 	if preset != "" {
 		var ok bool
 		if e.dialect, ok = signal.Named(preset); !ok {
-			return e, usage.Errorf("explain: preset %s is not known; known are %s", words.Quote(preset), strings.Join(signal.Names(), ", "))
+			return e, usage.Errorf("explain: preset %s is not known; %s", words.Quote(preset), words.Meant(preset, signal.Names()))
 		}
 	}
 	asked := map[string]bool{}

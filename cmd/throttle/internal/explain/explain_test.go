@@ -128,6 +128,7 @@ func TestExplainUsage(t *testing.T) {
 		{"\n# x\nHTTP/1.1 429 x\nRetry-After 7\n", nil, `line 4: "Retry-After 7" is not a header field`},
 		{"HTTP/1.1 429 x\n: 7\n", nil, "line 2: "},
 		{"HTTP/1.1 301 x\n\nHTTP/1.1\n", nil, "line 3: HTTP/1.1 is not a status line"},
+		{"HTTP/1.1 429 x\n", []string{"-preset", "githob"}, "preset githob is not known; did you mean github?"},
 		{"HTTP/1.1 429 x\n", []string{"-preset", "nobody"}, "preset nobody is not known; known are airtable, "},
 		{"# preset: nobody\nHTTP/1.1 429 x\n", nil, "preset nobody is not known"},
 		{"", []string{"-preset", "kong", "-host", "x"}, "only one can choose the preset"},

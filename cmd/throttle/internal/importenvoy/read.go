@@ -97,7 +97,7 @@ func right(key string) string {
 	if lower := strings.ToLower(key); slices.Contains(keys, lower) {
 		return "write " + lower
 	}
-	return "the keys are " + strings.Join(keys, ", ")
+	return words.Meant(key, keys)
 }
 
 func (r *reading) value(f tree.Field) {

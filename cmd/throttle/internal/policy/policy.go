@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/internal/near"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -21,9 +22,7 @@ func Read(texts []string) (policies []sim.Policy, err error) {
 		items = append(items, Split(text)...)
 	}
 	if len(texts) == 0 {
-		for _, p := range sim.Policies() {
-			items = append(items, p.Name)
-		}
+		items = familyNames()
 	}
 	if len(items) > maxPolicies {
 		return nil, usage.Errorf("-policy: %d policies; at most %d", len(items), maxPolicies)
@@ -75,11 +74,21 @@ func Parse(text string) (sim.Policy, error) {
 		return p.policy(tell(sim.Scenario{})), nil
 	}
 	p, err := sim.ParsePolicy(text)
-	known := func(info sim.PolicyInfo) bool { return info.Name == name }
-	if err != nil && !slices.ContainsFunc(sim.Policies(), known) {
+	if families := familyNames(); err != nil && !slices.Contains(families, name) {
+		if likely := near.Of(name, slices.Concat(families, peerNames())); likely != "" {
+			return p, fmt.Errorf("policy %q is not known; did you mean %s?", name, likely)
+		}
 		return p, fmt.Errorf("%w, and the peers %s", err, strings.Join(peerNames(), ", "))
 	}
 	return p, err
+}
+
+// familyNames are the policies of the library.
+func familyNames() (names []string) {
+	for _, info := range sim.Policies() {
+		names = append(names, info.Name)
+	}
+	return names
 }
 
 // All returns the policies of the library and the peers, for s.

@@ -35,7 +35,7 @@ func TestBadFlags(t *testing.T) {
 		"-host h -rate 0/s -- true":        "run: -rate 0/s: must be a rate above zero",
 		"-host h -account X -- true":       "run: -account X: must be like header:Authorization",
 		"-host h -account header:a:b -- x": "run: -account a:b: must be the name of a header field",
-		"-host h -dialect nope -- true":    "run: -dialect nope: is not known; the dialects are ",
+		"-host h -dialect nope -- true":    "run: -dialect nope: is not known; known are ",
 		"-host h -most -1 -- true":         "run: -most -1: must not be below zero",
 		"-host h -wait 0s -- true":         "run: -wait 0s: must be above zero",
 		"-host h -listen x -- true":        "run: flag -listen is not known; run 'throttle run -h'",

@@ -143,7 +143,8 @@ var badScenarios = []struct {
 	{"name: x\nname: y\n", `2:1: mapping key "name" already defined at [1:1]`},
 	{"name: x\n\"name\": y\n", `2:1: mapping key "name" already defined at [1:1]`},
 	// Fields.
-	{"nam: x\n", "1:1: scenario: field nam is not known; known are name, duration"},
+	{"nam: x\n", "1:1: scenario: field nam is not known; did you mean name?"},
+	{"rate: x\n", "1:1: scenario: field rate is not known; known are name, duration"},
 	{"name: x\n1: 2\n", "2:1: scenario: field 1 is not known"},
 	{"name: [x]\n", "1:7: name (a list): must be letters"},
 	{"name: a b\n", `1:7: name "a b": must be letters`},
@@ -200,6 +201,7 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s, burst: 99999999999999999999}\n", "1:28: burst 99999999999999999999: must be"},
 	{"server: {rate: 4/s, burst: 8, start: 9}\n", "1:38: start 9: must be a whole number from 0 to 8"},
 	{"server: {rate: 4/s, hints: remaining}\n", "1:28: hints remaining: must be a list"},
+	{"server: {rate: 4/s, hints: [remainin]}\n", "1:29: hint remainin is not known; did you mean remaining?"},
 	{"server: {rate: 4/s, hints: [remaining, all]}\n", "1:40: hint all is not known; known are remaining"},
 	{"server: {rate: 4/s, hints: [reset, reset, reset, reset, reset, reset, reset]}\n", "1:71: hints: more than 6"},
 	{"server: {rate: 4/s, errors: 1}\n", "1:29: errors 1: must be a number of at least 0 and below 1"},

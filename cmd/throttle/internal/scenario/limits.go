@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -183,14 +184,17 @@ func hintNames(h *sim.Hints) []hintName {
 func (y *yamlFile) said(f field) (h sim.Hints) {
 	known := hintNames(&h)
 	for _, n := range f.sequence(len(known)) {
+		word, _ := (field{node: n}).scalar()
+		var names []string
 		found := false
 		for _, k := range known {
-			if word, _ := (field{node: n}).scalar(); word == k.name {
+			names = append(names, k.name)
+			if word == k.name {
 				found, *k.is = true, true
 			}
 		}
 		if !found {
-			y.fail(n, "hint %s is not known; known are remaining, retry-after, reset, policy, share, crowded", show(n))
+			y.fail(n, "hint %s is not known; %s", show(n), words.Meant(word, names))
 		}
 	}
 	return h

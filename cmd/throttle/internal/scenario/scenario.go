@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -57,10 +56,7 @@ func otherScenario(name string) (sim.Scenario, error) {
 		for _, s := range sim.Builtin() {
 			known = append(known, s.Name)
 		}
-		if near := words.Nearest(name, known); near != "" {
-			return sim.Scenario{}, usage.Errorf("scenario %s is not known and there is no such file; did you mean %s?", words.Quote(name), near)
-		}
-		return sim.Scenario{}, usage.Errorf("scenario %s is not known and there is no such file; known are %s", words.Quote(name), strings.Join(known, ", "))
+		return sim.Scenario{}, usage.Errorf("scenario %s is not known and there is no such file; %s", words.Quote(name), words.Meant(name, known))
 	}
 	return scenarioFile(name)
 }

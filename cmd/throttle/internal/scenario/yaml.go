@@ -225,7 +225,7 @@ func (y *yamlFile) mapping(n ast.Node, what string, known ...string) fields {
 	for _, v := range values {
 		name := v.Key.GetToken().Value
 		if len(known) > 0 && !slices.Contains(known, name) {
-			y.fail(v.Key, "%s: field %s is not known; known are %s", what, words.Quote(name), strings.Join(known, ", "))
+			y.fail(v.Key, "%s: field %s is not known; %s", what, words.Quote(name), words.Meant(name, known))
 		}
 		if f.get(name).node != nil {
 			y.fail(v.Key, "%s: field %s occurs twice; write it once", what, words.Quote(name))

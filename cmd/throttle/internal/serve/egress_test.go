@@ -52,7 +52,7 @@ drain: {delay: 0s}
 // TestBadEgress: a mistake that only the proxy knows has its place in the file.
 func TestBadEgress(t *testing.T) {
 	for text, want := range map[string]string{
-		"{a: {url: 'http://h', dialect: gitub}}": "4:40: egress.apis.a.dialect: gitub: is not known; the dialects are ",
+		"{a: {url: 'http://h', dialect: gitub}}": "4:40: egress.apis.a.dialect: gitub: is not known; did you mean github?",
 		"{throttle: 'http://h'}":                 "4:20: egress.apis.throttle: is the path of the page; write another name",
 		"{a/b: 'http://h'}":                      "4:15: egress.apis.a/b: a name is up to 100 letters",
 		"{a: 'http://h/?x'}":                     "4:13: egress.apis.a: (not shown): must have no user, no query and no #",

@@ -57,7 +57,7 @@ func TestReloadOfGoodAndBad(t *testing.T) {
 	r.write("rules.yaml", "version: v2\nruls: []\n")
 	r.write("f.yaml", strings.ReplaceAll(files, "TO", other.URL))
 	status, body := r.tryReload()
-	if want := "; in place of what is bad, what was in use stays"; status != 422 || !strings.Contains(body, "rules: 1:1") || !strings.Contains(body, want) {
+	if want := "; in place of what is bad, what was in use stays"; status != 422 || !strings.Contains(body, "rules: 2:1: ruls: unknown field; did you mean rules?") || !strings.Contains(body, want) {
 		t.Errorf("%d %s, want 422 %s", status, body, want)
 	}
 	if got := r.statuses(3, "/a/x", "K", "1"); got != "204 204 429" {

@@ -53,7 +53,7 @@ func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (
 	}
 	names := measures.Names()
 	if a.measure = slices.Index(names, part[3]); a.measure < 0 {
-		return bad("measure %s is not known; known are %s", part[3], strings.Join(names, ", "))
+		return bad("measure %s is not known; %s", part[3], words.Meant(part[3], names))
 	}
 	if a.bound, err = strconv.ParseFloat(part[5], 64); err != nil || a.bound-a.bound != 0 {
 		return bad("%s is not a number, as in 0.02", words.Quote(part[5]))

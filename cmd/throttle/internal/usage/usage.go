@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/near"
 )
 
 // ParseFlags parses flags that may stand before, between and after names, and
@@ -43,8 +44,8 @@ func wrong(flags *flag.FlagSet, err error) string {
 		text = "flag -" + words.Quote(name) + " is not known"
 		var known []string
 		flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-		if near := words.Nearest(name, known); near != "" {
-			return text + "; did you mean -" + near + "?"
+		if likely := near.Of(name, known); likely != "" {
+			return text + "; did you mean -" + likely + "?"
 		}
 	}
 	return text + "; run 'throttle " + flags.Name() + " -h'"

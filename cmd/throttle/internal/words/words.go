@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/throttle-go/throttle/internal/near"
 )
 
 // Quote returns a word as it is and other text in quotes, at most 40 runes of it.
@@ -53,6 +55,15 @@ func Duration(text string) (d time.Duration, ok bool) {
 
 // durations are what time.ParseDuration reads, whatever the size of the numbers.
 var durations = regexp.MustCompile(`^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// Meant returns what an error adds about a name that is not known: the one of known that
+// was likely meant, or all of them.
+func Meant(name string, known []string) string {
+	if likely := near.Of(name, known); likely != "" {
+		return "did you mean " + likely + "?"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
 
 // OneLine returns text with escapes for line breaks and other control characters, for
 // what is not seen but changes how text reads, as marks that turn its direction, and for

@@ -1,7 +1,8 @@
-package words
+// Package near finds the name that was likely meant by one that is not known.
+package near
 
-// Nearest returns the name of known that text is likely meant to be, or "".
-func Nearest(text string, known []string) string {
+// Of returns the name of known that text is likely meant to be, or "".
+func Of(text string, known []string) string {
 	best, least := "", len(text)/3+1 // a third of the letters may be wrong
 	for _, name := range known {
 		if d := distance(text, name); d < least {
