@@ -204,7 +204,7 @@ func (o *options) check() error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if _, port, err := net.SplitHostPort(o.listen); err != nil || port == "" {
+	if !words.IsHostPort(o.listen) {
 		return usage.Errorf("egress: -listen %s: must be HOST:PORT, as 127.0.0.1:8090, or :8090 for all addresses%s", words.Quote(o.listen), words.Brackets(o.listen))
 	}
 	if o.Drain.Delay < 0 {

@@ -32,6 +32,7 @@ func TestBadFlags(t *testing.T) {
 		{"-to http://h -dialect nope", "egress: -dialect nope: is not known; known are "},
 		{"-to http://h -account Authorization", "egress: -account Authorization: must be like header:Authorization"},
 		{"-to http://h -account header:a:b", "egress: -account a:b: must be the name of a header field, as Authorization"},
+		{"-to http://h -listen :99999", "egress: -listen :99999: must be HOST:PORT, as 127.0.0.1:8090, or :8090 for all addresses"},
 		{"-to http://h -listen 8090", "egress: -listen 8090: must be HOST:PORT, as 127.0.0.1:8090, or :8090 for all addresses"},
 		{"-to http://h -wait 0s", "egress: -wait 0s: must be above zero"},
 		{"-to http://h -most -1", "egress: -most -1: must not be below zero"},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -300,7 +299,7 @@ func (o *options) readIdentity(t *texts) (err error) {
 
 func (o *options) readListen(t *texts) (err error) {
 	l := Listen{Addr: t.listen}
-	if _, port, err := net.SplitHostPort(t.listen); err != nil || !isPort(port) {
+	if !words.IsHostPort(t.listen) {
 		return usage.Errorf("gateway: -listen %s: must be HOST:PORT, as 127.0.0.1:8080, or :80 for all addresses%s", words.Quote(t.listen), words.Brackets(t.listen))
 	}
 	if t.cert != "" || t.key != "" || t.clientCA != "" {
@@ -315,12 +314,6 @@ func (o *options) readListen(t *texts) (err error) {
 	l.ProxyProtocol, err = networksOf("-proxy-protocol", t.proxyProtocol)
 	o.Listen = []Listen{l}
 	return err
-}
-
-// isPort reports whether text is a port, by its number or its name.
-func isPort(text string) bool {
-	_, err := net.LookupPort("tcp", text)
-	return err == nil && text != ""
 }
 
 // networksOf reads addresses and networks with commas between them.

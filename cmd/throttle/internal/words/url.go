@@ -1,6 +1,7 @@
 package words
 
 import (
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -39,6 +40,17 @@ func BadPort(u *url.URL) string {
 		return "the port must be a number from 1 to 65535"
 	}
 	return ""
+}
+
+// IsHostPort reports whether a socket can listen at text: HOST:PORT, the port a number or the
+// name of a service.
+func IsHostPort(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
 }
 
 // FieldName returns a header field for an error: the text before its colon or first
