@@ -99,6 +99,9 @@ func optionsOf(args []string) (*options, error) {
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return nil, exit.Failf("ca: -dir: %v", err)
 	}
+	if info, err := os.Stat(o.dir); err == nil && !info.IsDir() {
+		return nil, usage.Errorf("ca: -dir %s: is a file; name a directory", words.Quote(o.dir))
+	}
 	o.hosts, err = hostsOf(hosts)
 	return o, err
 }

@@ -30,6 +30,7 @@ func TestRun(t *testing.T) {
 		{[]string{"-hosts", strings.Join(many(300), ",")}, 2, "is for 256 at most", true},
 		{[]string{"more"}, 2, "more is too much", true},
 		{[]string{"-hosts", ""}, 2, "is empty", true},
+		{[]string{"-hosts", "h", "-dir", os.Args[0]}, 2, "is a file; name a directory", true},
 		{[]string{"-hosts", "API.github.com.,localhost,localhost"}, 0, "throttle ca: made " + dir + ", for api.github.com and localhost, until", false},
 		{nil, 0, "throttle ca: is " + dir + ", for api.github.com and localhost, until", true},
 		{[]string{"-hosts", "localhost,api.github.com"}, 0, "throttle ca: is ", true},

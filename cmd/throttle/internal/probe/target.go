@@ -180,7 +180,7 @@ func plainError(err error, timeout time.Duration) string {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "there is no host " + words.Quote(dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there: connection refused"
+		return "nothing listens there: connection refused; is the service running?"
 	case errors.Is(err, io.EOF):
 		return "the connection was closed before an answer"
 	case errors.As(err, &unknown):

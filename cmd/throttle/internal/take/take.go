@@ -196,7 +196,7 @@ func (t *taking) readNames(names []string) (err error) {
 	t.ask.Key, t.ask.N = names[1], 1
 	if len(names) == 3 {
 		if t.ask.N, err = strconv.ParseInt(names[2], 10, 64); err != nil {
-			return usage.Errorf("take: N %s: must be a whole number, 0 to look, below 0 to give back", words.Quote(names[2]))
+			return usage.Errorf("take: N %s: must be a whole number below 2^63, 0 to look, below 0 to give back", words.Quote(names[2]))
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"3/h\n", "k"}, `RULE "3/h\n"`},
 		{2, []string{"3/h", "k", "x"}, "N x: must be a whole number"},
 		{2, []string{"3/h", "k", "1.5"}, "N 1.5: must be a whole number"},
-		{2, []string{"3/h", "k", "9223372036854775808"}, "must be a whole number"},
+		{2, []string{"3/h", "k", "9223372036854775808"}, "must be a whole number below 2^63"},
 		{2, []string{"3/h", "k", "-x"}, "flag -x is not known; run 'throttle take -h'"},
 		{2, []string{"-min", "2", "3/h", "k"}, "-min 2: must be from 1 to N, which is 1"},
 		{2, []string{"-min=-1", "3/h", "k"}, "-min -1: must be"},
