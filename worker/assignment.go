@@ -48,7 +48,8 @@ func (a *Assignment[R]) Name() string { return a.name }
 //
 // Offsets may have gaps, as compaction and transactions leave them: the frontier
 // passes them. Records below those accepted already are dropped, as seen, and
-// count as accepted. Add panics if offsets do not ascend.
+// count as accepted. Add panics if offsets do not ascend, or one is 2^63-1, as the
+// offset to commit is the next one.
 func (a *Assignment[R]) Add(records ...R) (accepted int) {
 	last := int64(math.MinInt64)
 	for accepted < len(records) {
@@ -57,8 +58,11 @@ func (a *Assignment[R]) Add(records ...R) (accepted int) {
 		for i := range items {
 			items[i] = a.item(records[accepted+i])
 			if offset := items[i].offset; !a.numbered() {
-				if offset <= last && accepted+i > 0 {
+				switch {
+				case offset <= last && accepted+i > 0:
 					panic(fmt.Sprintf("worker: Add of offset %d after %d: offsets must ascend", offset, last))
+				case offset == math.MaxInt64:
+					panic(fmt.Sprintf("worker: Add of offset %d: none is above it to commit", offset))
 				}
 				last = offset
 			}
@@ -149,6 +153,7 @@ func (w *Worker[R]) fits(a *Assignment[R], size int64) bool {
 // if that ended first, or Err if the assignment did; some records may have been
 // accepted.
 func (a *Assignment[R]) Put(ctx context.Context, records ...R) error {
+	mustHave(ctx, "Assignment.Put")
 	for {
 		if records = records[a.Add(records...):]; len(records) == 0 {
 			return nil
@@ -191,6 +196,7 @@ func (a *Assignment[R]) Frontier() (next int64, ok bool) {
 // Wait waits until every record that was added is done. It returns the Cause of
 // ctx if that ended first, or Err if the assignment did.
 func (a *Assignment[R]) Wait(ctx context.Context) error {
+	mustHave(ctx, "Assignment.Wait")
 	done := false
 	err := a.await(ctx, func() bool {
 		done = a.window.len() == 0
@@ -208,6 +214,7 @@ func (a *Assignment[R]) Wait(ctx context.Context) error {
 // to be done, so that as little as possible is repeated; then they are cancelled
 // and dropped. From then on nothing that still runs can move the frontier.
 func (a *Assignment[R]) Revoke(ctx context.Context) (next int64, ok bool) {
+	mustHave(ctx, "Assignment.Revoke")
 	a.worker.mu.Lock()
 	a.worker.close(a)
 	a.worker.mu.Unlock()
@@ -227,6 +234,13 @@ func (a *Assignment[R]) Err() error {
 	a.worker.mu.Lock()
 	defer a.worker.mu.Unlock()
 	return a.err
+}
+
+// mustHave panics if the context of a call is nil, also where there is nothing to wait for.
+func mustHave(ctx context.Context, call string) {
+	if ctx == nil {
+		panic("worker: " + call + ": the context is nil")
+	}
 }
 
 // await waits until done, which is called under mu, or for the end of ctx.

@@ -25,6 +25,7 @@ type result[R any] struct {
 // its last jobs always fail. They are probed one at a time, two to four a second:
 // for a list that may fail as a whole, let Breaker be below zero.
 func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, error] {
+	mustHave(ctx, "Each")
 	return func(yield func(R, error) bool) {
 		a := w.Assign(ctx, "each", 0)
 		defer a.Lost()

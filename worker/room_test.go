@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -85,15 +86,39 @@ func TestSkipWakes(t *testing.T) {
 }
 
 func TestAddPanics(t *testing.T) {
-	for _, records := range [][]record{{1, 1}, {5, 4}, {1, 2, 3, 3}} {
+	for _, records := range [][]record{{1, 1}, {5, 4}, {1, 2, 3, 3}, {math.MaxInt64}, {1, math.MaxInt64}} {
 		func() {
 			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, "must ascend") {
+				if text, _ := recover().(string); !strings.Contains(text, "must ascend") && !strings.Contains(text, "none is above it to commit") {
 					t.Errorf("Add(%v) panics with %q", records, text)
 				}
 			}()
 			w := worker.Worker[record]{Throttle: free(), Offset: offset, Handle: func(context.Context, record) error { return nil }}
 			w.Assign(t.Context(), "a", 0).Add(records...)
+		}()
+	}
+}
+
+// A nil context is named at once, not only where there is something to wait for.
+func TestNilContextIsNamed(t *testing.T) {
+	w := worker.Worker[int]{Throttle: free(), Handle: func(context.Context, int) error { return nil }}
+	a := w.Assign(t.Context(), "a", 0)
+	var none context.Context
+	for call, f := range map[string]func(){
+		"Assign":            func() { w.Assign(none, "b", 0) },
+		"Each":              func() { w.Each(none, slices.Values([]int{1})) },
+		"Drain":             func() { w.Drain(none) },
+		"Assignment.Put":    func() { a.Put(none, 1) },
+		"Assignment.Wait":   func() { a.Wait(none) },
+		"Assignment.Revoke": func() { a.Revoke(none) },
+	} {
+		func() {
+			defer func() {
+				if got, want := recover(), "worker: "+call+": the context is nil"; got != want {
+					t.Errorf("panics with %v, want %s", got, want)
+				}
+			}()
+			f()
 		}()
 	}
 }

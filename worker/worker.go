@@ -162,6 +162,7 @@ type Worker[R any] struct {
 // not end it before [Worker.Drain]. Every assignment must end, by ctx, Revoke,
 // Lost or Drain. Assign panics if there is no Handle.
 func (w *Worker[R]) Assign(ctx context.Context, name string, next int64) *Assignment[R] {
+	mustHave(ctx, "Assign")
 	if w.Handle == nil { // here, as later a goroutine that no caller can name would panic
 		panic("worker: the Worker has no Handle")
 	}
@@ -211,6 +212,7 @@ func (w *Worker[R]) throttle() *throttle.Throttle {
 // Drain returns the Cause of ctx; nil if all was done. Commit the frontiers after
 // it.
 func (w *Worker[R]) Drain(ctx context.Context) error {
+	mustHave(ctx, "Drain")
 	w.mu.Lock()
 	all := slices.Clone(w.live)
 	for _, a := range all {
