@@ -121,9 +121,13 @@ func (g *Group) members() []*named[Member] {
 func (m *Member) Throttle() *Throttle { return m.made.Load() }
 
 // Leave releases the member, when the caller of Enter is done with its
-// Throttle.
+// Throttle. It panics where every Enter has left already: one call too many would
+// let go of a Throttle that others use, or keep it for good.
 func (m *Member) Leave() {
 	m.in.mu.Lock()
 	defer m.in.mu.Unlock()
+	if m.me.users == 0 {
+		panic("throttle: Member.Leave is called more often than Group.Enter")
+	}
 	m.in.names.leave(m.me, m.in.MaxMembers)
 }

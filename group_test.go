@@ -123,3 +123,21 @@ func TestGroupNewPanicsOnce(t *testing.T) {
 		m.Leave()
 	}
 }
+
+func TestGroupLeaveTwice(t *testing.T) {
+	g := throttle.Group{MaxMembers: 1}
+	m := g.Enter("a")
+	m.Leave()
+	func() {
+		defer func() {
+			if p, want := recover(), "throttle: Member.Leave is called more often than Group.Enter"; p != want {
+				t.Errorf("a second Leave panics with %v, want %s", p, want)
+			}
+		}()
+		m.Leave()
+	}()
+	g.Enter("b").Leave() // and a is forgotten, as it is not in use
+	if n := g.Len(); n != 1 {
+		t.Errorf("%d names, want 1", n)
+	}
+}
