@@ -211,9 +211,6 @@ func (c *call) say(r pace.Report, err error, again bool) throttle.Result {
 
 // end turns what the Throttle returned into what RoundTrip returns.
 func (c *call) end(err error) (*http.Response, error) {
-	if !c.sent && c.req.Body != nil {
-		c.req.Body.Close()
-	}
 	switch {
 	case err == nil, c.final && c.answer != nil:
 		return c.answer, nil
@@ -226,6 +223,13 @@ func (c *call) end(err error) (*http.Response, error) {
 	}
 	c.discard()
 	return nil, c.failed(err)
+}
+
+// closeUnsent closes the body of a request that Base was not given.
+func (c *call) closeUnsent() {
+	if !c.sent && c.req.Body != nil {
+		c.req.Body.Close()
+	}
 }
 
 // failed completes an error by whether the request may have been executed,

@@ -13,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
 )
 
 func TestDeadlineTooNear(t *testing.T) {
@@ -161,6 +162,33 @@ func TestNeverSent(t *testing.T) {
 	_, err := (&Transport{Base: w}).RoundTrip(req)
 	if !errors.Is(err, context.Canceled) || len(w.seen) != 0 || b.closed != 1 {
 		t.Errorf("%v, %d tries, body closed %d times; want the cancellation, none, once", err, len(w.seen), b.closed)
+	}
+}
+
+// The body of a request is closed too where a function of the program panics before it is sent.
+func TestPanicClosesTheBody(t *testing.T) {
+	for name, tr := range map[string]*Transport{
+		"Name":    {Name: func(*http.Request) string { panic("here") }},
+		"New":     {Throttles: &throttle.Group{New: func(string) *throttle.Throttle { panic("here") }}},
+		"Repeat":  {Repeat: func(*http.Request) bool { panic("here") }},
+		"Dialect": {Dialect: func(*http.Request) *signal.Dialect { panic("here") }},
+		"Needs":   {Needs: func(*http.Request) []throttle.Need { panic("here") }},
+		"OnEvent": {Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{OnEvent: func(throttle.Event) { panic("here") }}
+		}}},
+	} {
+		b := &body{Reader: strings.NewReader("text")}
+		req := request(t, "POST", "text")
+		req.Body = b
+		tr.Base = replies(says(200))
+		func() {
+			defer func() {
+				if p := recover(); p != "here" || b.closed != 1 {
+					t.Errorf("%s panics with %v, body closed %d times; want here, once", name, p, b.closed)
+				}
+			}()
+			tr.RoundTrip(req)
+		}()
 	}
 }
 

@@ -122,12 +122,12 @@ var _ http.RoundTripper = (*Transport)(nil)
 // RoundTrip sends the request when its turn has come, and retries it as the
 // Transport describes. It does not modify req, and closes its body in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	name := t.nameOf(req)
-	m := t.enter(name)
+	c := &call{base: t.base(), req: req, rewinds: rewinds(req), maxBody: t.MaxRequestBody, bodies: t.Bodies, splits: &t.splits, warn: t.warn}
+	defer c.closeUnsent() // also when a function of the program panics
+	c.name = t.nameOf(req)
+	m := t.enter(c.name)
 	defer m.Leave()
-	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
-	c.maxBody = t.MaxRequestBody
-	c.dialect, c.bodies, c.splits, c.name, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
+	c.repeats, c.dialect = t.repeats(req), t.dialect(req)
 	turn := c.begin(m.Throttle())
 	defer c.link.over.Store(true)
 	if c.link.depth > maxDepth {
