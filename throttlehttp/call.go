@@ -41,6 +41,7 @@ type call struct {
 	tap    *tap           // of the last try, as is what follows
 	answer *http.Response // of the last try
 	final  bool           // no other try may follow
+	ended  bool           // what RoundTrip returns is settled
 	err    error          // of the last try, when there is no answer
 }
 
@@ -211,6 +212,7 @@ func (c *call) say(r pace.Report, err error, again bool) throttle.Result {
 
 // end turns what the Throttle returned into what RoundTrip returns.
 func (c *call) end(err error) (*http.Response, error) {
+	c.ended = true
 	switch {
 	case err == nil, c.final && c.answer != nil:
 		return c.answer, nil
@@ -225,10 +227,14 @@ func (c *call) end(err error) (*http.Response, error) {
 	return nil, c.failed(err)
 }
 
-// closeUnsent closes the body of a request that Base was not given.
-func (c *call) closeUnsent() {
+// close closes the body of a request that Base was not given, and that of an answer which
+// is not returned.
+func (c *call) close() {
 	if !c.sent && c.req.Body != nil {
 		c.req.Body.Close()
+	}
+	if !c.ended {
+		c.discard()
 	}
 }
 

@@ -192,6 +192,28 @@ func TestPanicClosesTheBody(t *testing.T) {
 	}
 }
 
+// An answer that nobody gets, as OnEvent panics, is closed, so that its connection is free.
+func TestPanicClosesTheAnswer(t *testing.T) {
+	for _, status := range []int{200, 429} {
+		w := replies(says(status))
+		tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{OnEvent: func(e throttle.Event) {
+				if e.Kind == throttle.Ends {
+					panic("here")
+				}
+			}}
+		}}}
+		func() {
+			defer func() {
+				if p := recover(); p != "here" || w.open[0].closed != 1 {
+					t.Errorf("%d: panics with %v, answer closed %d times; want here, once", status, p, w.open[0].closed)
+				}
+			}()
+			tr.RoundTrip(request(t, "GET", ""))
+		}()
+	}
+}
+
 // A body that was given to Base is for Base alone to close: it may still be read after the
 // answer has come.
 func TestBodySentIsLeftToBase(t *testing.T) {

@@ -108,6 +108,7 @@ func (c *call) adopt() {
 // straight sends the request without waiting, as it is its turn already.
 func (c *call) straight() (*http.Response, error) {
 	c.try(c.req.Context()) // its Result is for a Throttle
+	c.ended = true
 	return c.answer, c.err
 }
 

@@ -66,9 +66,9 @@ type Transport struct {
 	// Needs returns the scopes that a request is subject to besides the
 	// Throttle's own limit, as in throttle.CallOptions: above all those in other
 	// units, such as "tokens" with the number of tokens that it is estimated to
-	// cost. The report of an answer about a policy of that name or unit is for
-	// that scope. If nil, there are none; the CallOptions of the request's
-	// context count in any case.
+	// cost. What an answer says of a policy in another unit than requests, of that
+	// name or unit, is for that scope, if its Cost is stated. If nil, there are
+	// none; the CallOptions of the request's context count in any case.
 	Needs func(*http.Request) []throttle.Need
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
 	// makes them, and is the place to set what they log and count (OnEvent), a
@@ -123,7 +123,7 @@ var _ http.RoundTripper = (*Transport)(nil)
 // Transport describes. It does not modify req, and closes its body in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), maxBody: t.MaxRequestBody, bodies: t.Bodies, splits: &t.splits, warn: t.warn}
-	defer c.closeUnsent() // also when a function of the program panics
+	defer c.close() // also when a function of the program panics
 	c.name = t.nameOf(req)
 	m := t.enter(c.name)
 	defer m.Leave()
