@@ -135,7 +135,9 @@ type Stats struct {
 	// Waited is the total time that tries waited before their start.
 	Waited time.Duration
 	// Starts counts the tries started; the next four count the tries ended, by
-	// Verdict. The difference is in flight.
+	// Verdict. The difference is in flight. Ignored are, besides those that say
+	// nothing of the service, tries that a transport did not send, as the answer to
+	// another call had named a scope that the call must wait for first.
 	Starts, Served, Throttled, Failed, Ignored int64
 	// GaveUp counts the calls that returned an [*Error].
 	GaveUp int64
