@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -123,4 +125,76 @@ func ExampleThrottle_DoResult() {
 	// Output:
 	// <nil>
 	// the next call in 2s
+}
+
+// An LLM is limited in requests and in tokens a minute: the tokens are a scope, and each
+// call states how many it will take.
+func ExampleNeed() {
+	api := throttle.Throttle{
+		Control: &pace.Fixed{Rate: 10, Burst: 10}, // requests
+		NewScope: func(string) pace.Controller { // tokens: 60,000 a minute, 5000 at once
+			return &pace.Fixed{Rate: 1000, Burst: 5000}
+		},
+	}
+	ask := func(estimate, actual int64) error {
+		ctx := throttle.WithOptions(context.Background(), throttle.CallOptions{
+			Needs:   []throttle.Need{{Scope: "tokens", Cost: estimate}},
+			MaxWait: time.Second,
+		})
+		return api.DoResult(ctx, func(context.Context) throttle.Result {
+			return throttle.Result{ // as the answer states what the call took
+				Report: pace.Report{Verdict: pace.Served},
+				Scopes: []throttle.ScopeResult{{
+					Need:   throttle.Need{Scope: "tokens"},
+					Report: pace.Report{Verdict: pace.Served, Cost: actual},
+				}},
+			}
+		})
+	}
+
+	fmt.Println(ask(3000, 1000)) // 2000 are refunded
+	fmt.Println(ask(4000, 9000))
+	var e *throttle.Error
+	if errors.As(ask(1000, 1000), &e) {
+		fmt.Println("would wait", e.Wait.Round(time.Second), "for", e.Scope)
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// would wait 5s for tokens
+}
+
+// Each account has a limit of its own, and so a Throttle.
+func ExampleGroup() {
+	accounts := throttle.Group{New: func(account string) *throttle.Throttle {
+		return &throttle.Throttle{OnEvent: throttle.Log(slog.Default().With("account", account))}
+	}}
+	call := func(account string) error {
+		m := accounts.Enter(account)
+		defer m.Leave()
+		return m.Throttle().Do(context.Background(), func(context.Context) error { return nil })
+	}
+
+	fmt.Println(call("alice"), call("bob"), call("alice"), accounts.Len())
+	// Output: <nil> <nil> <nil> 2
+}
+
+// A semaphore: one query at a time, without a rate.
+func ExampleThrottle_semaphore() {
+	db := throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 1}
+	ctx, running, end := context.Background(), make(chan struct{}), make(chan struct{})
+
+	var queries sync.WaitGroup
+	queries.Go(func() {
+		_ = db.Do(ctx, func(context.Context) error { close(running); <-end; return nil })
+	})
+	<-running
+	query := func(context.Context) error { return nil }
+	fmt.Println(errors.Is(db.Try(ctx, query), throttle.ErrWouldWait))
+	close(end)
+	fmt.Println(db.Do(ctx, query)) // waits for its turn
+	queries.Wait()
+	// Output:
+	// true
+	// <nil>
 }

@@ -73,3 +73,27 @@ func ExampleQuota() {
 	// no room for d: there are 3 already
 	// <nil>
 }
+
+// A Control admits jobs as it admits requests: by a limit and a bound on those in flight for
+// each customer.
+func ExampleControl() {
+	jobs := admit.Control{
+		Limit:       limit.Limit{Count: 100, Period: time.Hour},
+		MaxInFlight: 1,
+	}
+	begin := func(customer string) *admit.Admission {
+		a, err := jobs.Begin(context.Background(), admit.Request{Key: customer})
+		fmt.Println(customer, a.OK, a.Reason(), err)
+		return a
+	}
+	first := begin("alice")
+	begin("alice").Done() // refused, and not charged
+	begin("bob").Done()
+	first.Done()
+	begin("alice").Done()
+	// Output:
+	// alice true within <nil>
+	// alice false busy <nil>
+	// bob true within <nil>
+	// alice true within <nil>
+}

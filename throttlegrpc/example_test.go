@@ -100,3 +100,30 @@ func ExampleClient_deadline() {
 	// may have run: false
 	// too long a wait: true
 }
+
+// Two calls an hour for each customer, whose key was checked before.
+func ExampleServer() {
+	address, stop := serve(&throttlegrpc.Server{
+		Control: &admit.Control{Limit: limit.Limit{Count: 2, Period: time.Hour}},
+		Request: func(ctx context.Context, in any, q admit.Request) admit.Request {
+			q.Key = "customer-42" // from ctx, where the authentication put it
+			return q
+		},
+	})
+	defer stop()
+
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	for range 3 {
+		_, err := healthpb.NewHealthClient(conn).Check(context.Background(), new(healthpb.HealthCheckRequest))
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// ResourceExhausted
+}
