@@ -48,7 +48,8 @@ type Worker[R any] struct {
 	// A record may be tried twice, also by two processes, so Handle must be
 	// idempotent. ctx ends after Timeout, and when the assignment ends: Handle
 	// should then return soon. An error after the Timeout counts as Failed,
-	// unless it is Throttled; nil counts as done. If Handle panics, so does the program.
+	// unless it is Throttled; nil counts as done. If Handle panics, so does the
+	// program, as with Dead, Options, Room and OnEvent: no caller could recover.
 	Handle func(ctx context.Context, r R) error
 	// Throttle paces the tries and bounds those in flight. Its Tries, Retries,
 	// Backoff, Budget and MaxWait do not count, as each try is a call of its own.
