@@ -52,10 +52,10 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 		if !started && !t.await(ctx, w) || ctx.Err() != nil {
 			return t.ended(ctx, w)
 		}
+		w.calling = true // also when OnEvent panics: what starts, ends
 		if t.OnEvent != nil {
 			t.OnEvent(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
 		}
-		w.calling = true
 		w.last = f(ctx)
 		w.last.Err = inner(w.last.Err)
 		w.last.Report.TimedOut = w.timedOut(ctx)

@@ -79,6 +79,28 @@ func TestCounter(t *testing.T) {
 	}
 }
 
+// What starts, ends, also where a hook panics in between.
+func TestHookPanicsAsATryStarts(t *testing.T) {
+	var counters Counter
+	th := &Throttle{Control: new(pace.Fixed), OnEvent: func(e Event) {
+		counters.OnEvent(e)
+		if e.Kind == Starts {
+			panic("here")
+		}
+	}}
+	func() {
+		defer func() {
+			if p := recover(); p != "here" {
+				t.Errorf("panics with %v, want here", p)
+			}
+		}()
+		_ = th.Do(t.Context(), func(context.Context) error { t.Error("called"); return nil })
+	}()
+	if got, want := counters.Stats(), (Stats{Starts: 1, Ignored: 1}); got != want || th.InFlight() != 0 {
+		t.Errorf("%+v, %d in flight; want %+v, none", got, th.InFlight(), want)
+	}
+}
+
 func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
