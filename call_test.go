@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
@@ -229,7 +228,7 @@ func TestClassify(t *testing.T) {
 		{Throttled(context.DeadlineExceeded, 0), pace.Report{Verdict: pace.Throttled}},
 		{fmt.Errorf("a: %w", context.Canceled), pace.Report{}},
 		{context.DeadlineExceeded, pace.Report{}},
-		{fmt.Errorf("admission: %w", &store.Error{Reason: admit.ErrNever}), pace.Report{}},
+		{fmt.Errorf("admission: %w", &store.Error{Reason: store.ErrNeverFits}), pace.Report{}},
 		{down, pace.Report{}},
 		{fmt.Errorf("a: %w", down), pace.Report{}},
 		{Throttled(down, 0), pace.Report{Verdict: pace.Throttled}},

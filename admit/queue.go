@@ -13,15 +13,9 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Reasons for which a [Queue] refuses, each as the Reason of a [store.Error].
-var (
-	// ErrQueueFull says that too many callers were waiting already. A [Shedder]
-	// refuses with it too.
-	ErrQueueFull = errors.New("too many callers are waiting")
-	// ErrNever says that the limit never admits so many tokens at once, so no wait
-	// helps. It is [store.ErrNeverFits].
-	ErrNever = store.ErrNeverFits
-)
+// ErrQueueFull says that too many callers were waiting already: the Reason of the
+// [store.Error] of a [Queue] or a [Shedder].
+var ErrQueueFull = errors.New("too many callers are waiting")
 
 // Queue is a shaper: it makes callers wait until their limit admits them, first
 // come, first served for each key, in a bounded queue. With a token bucket of
@@ -68,7 +62,7 @@ type Queue struct {
 // The Reason is one of
 //
 //   - ErrQueueFull.
-//   - ErrNever.
+//   - store.ErrNeverFits, as the limit never admits so many tokens at once.
 //   - store.ErrUndecided, when the Store failed; only then tokens may have been
 //     charged.
 //   - the Cause of ctx, when ctx ended.
@@ -155,7 +149,7 @@ func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (
 		return nil, store.Ended(ctx, nil)
 	}
 	if n > l.Max() {
-		return nil, &store.Error{Reason: ErrNever, Wait: limit.Never}
+		return nil, &store.Error{Reason: store.ErrNeverFits, Wait: limit.Never}
 	}
 	w := &queued{key: key, n: n, turn: make(chan struct{}, 1)}
 	w.deadline, _ = ctx.Deadline()

@@ -112,7 +112,7 @@ func TestQueueChangeBelowTheFirst(t *testing.T) {
 			l.Count = 3
 			q.Change("k", l)
 			all.Wait()
-			refusedFor(t, errs[0], ErrNever)
+			refusedFor(t, errs[0], store.ErrNeverFits)
 			if errs[1] != nil {
 				t.Errorf("%v: Wait of 1 behind 8 of 3 = %v, want it served", kind, errs[1])
 			}

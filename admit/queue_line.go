@@ -87,7 +87,7 @@ func (at *line) asking(w *queued, asks bool) {
 // passes from p on, including w. Caller holds mu.
 func (at *line) hopeless(w *queued, p plan, sum int64) *store.Error {
 	if w.n > at.limit.Max() {
-		return &store.Error{Reason: ErrNever, Wait: limit.Never}
+		return &store.Error{Reason: store.ErrNeverFits, Wait: limit.Never}
 	}
 	if wait := p.wait(at.limit, p.at, sum); w.late(p.at, wait) {
 		return &store.Error{Reason: context.DeadlineExceeded, Wait: wait}
@@ -100,7 +100,7 @@ func (at *line) hopeless(w *queued, p plan, sum int64) *store.Error {
 func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
 	switch {
 	case d.RetryAfter == limit.Never:
-		return 0, &store.Error{Reason: ErrNever, Wait: limit.Never}
+		return 0, &store.Error{Reason: store.ErrNeverFits, Wait: limit.Never}
 	case w.late(now, d.RetryAfter):
 		return 0, &store.Error{Reason: context.DeadlineExceeded, Wait: d.RetryAfter}
 	case d.RetryAfter <= 0: // a Store that contradicts itself

@@ -89,7 +89,7 @@ func TestQueueNever(t *testing.T) {
 			n int64
 		}{{perSecond(10), 2}, {blocked, 1}, {blocked, 0}} {
 			_, err := q.Wait(t.Context(), "k", c.Limit, c.n)
-			if e := refusedFor(t, err, ErrNever); e.Wait != limit.Never {
+			if e := refusedFor(t, err, store.ErrNeverFits); e.Wait != limit.Never {
 				t.Errorf("Wait(%+v, %d) = %v, want Wait to be Never", c.Limit, c.n, err)
 			}
 			if want := "not admitted: more than is ever admitted at once, so no wait helps"; err.Error() != want {
@@ -110,8 +110,8 @@ func TestQueueNever(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		if _, err := q.Wait(t.Context(), "k", big, 11); !errors.Is(err, ErrNever) {
-			t.Errorf("Wait(11) behind others = %v, want ErrNever", err)
+		if _, err := q.Wait(t.Context(), "k", big, 11); !errors.Is(err, store.ErrNeverFits) {
+			t.Errorf("Wait(11) behind others = %v, want store.ErrNeverFits", err)
 		}
 		q.Change("k", limit.Limit{Count: 1, Period: time.Hour})
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestQueueNever(t *testing.T) {
 		q.Change("k", blocked)
 		synctest.Wait()
 		for _, n := range []int64{0, 1, 5, 9} {
-			refusedFor(t, errs[n], ErrNever)
+			refusedFor(t, errs[n], store.ErrNeverFits)
 		}
 		checkEmpty(t, &q)
 	})

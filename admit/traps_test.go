@@ -131,8 +131,8 @@ func TestTrapBadArguments(t *testing.T) {
 			t.Errorf("the least n: %+v, %v, want no more than a full bucket", d, err)
 		}
 		for _, l := range []limit.Limit{{Period: time.Second}, {Count: -1, Period: time.Second}} {
-			if _, err := q.Wait(t.Context(), "k", l, 1); !errors.Is(err, ErrNever) {
-				t.Errorf("%+v: %v, want ErrNever", l, err)
+			if _, err := q.Wait(t.Context(), "k", l, 1); !errors.Is(err, store.ErrNeverFits) {
+				t.Errorf("%+v: %v, want store.ErrNeverFits", l, err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), ms)
@@ -150,8 +150,8 @@ func TestTrapWaitsForWhatIsKnownToFail(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		q := Queue{MaxWait: time.Minute}
 		began := time.Now()
-		if _, err := q.Wait(t.Context(), "k", perSecond(1), 2); !errors.Is(err, ErrNever) {
-			t.Errorf("above the burst: %v, want ErrNever", err)
+		if _, err := q.Wait(t.Context(), "k", perSecond(1), 2); !errors.Is(err, store.ErrNeverFits) {
+			t.Errorf("above the burst: %v, want store.ErrNeverFits", err)
 		}
 		slow := limit.Limit{Count: 1, Period: time.Hour}
 		q.Wait(t.Context(), "k", slow, 1)

@@ -15,7 +15,8 @@ import (
 var (
 	// ErrNeverFits says that waiting does not help: [InFlight.Wait] was asked for
 	// more than may be in flight even when nothing else is (an N above the Max, or
-	// below zero), or the limit of a [Limiter] admits nothing.
+	// below zero), or the limit of a [Limiter] or an admit.Queue never admits so
+	// many tokens.
 	ErrNeverFits = errors.New("more than is ever admitted at once")
 	// ErrInFlightFull says that MaxWaiting callers wait already, or that MaxKeys
 	// keys are in flight.
