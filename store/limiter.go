@@ -10,12 +10,13 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Limiter is one token bucket without a key and without a Store, with the
-// methods of golang.org/x/time/rate:
+// Limiter is one token bucket without a key and without a Store, with methods as
+// those of golang.org/x/time/rate:
 //
 //	l := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 3}}
 //	if !l.Allow() { ... }
 //	if err := l.Wait(ctx); err != nil { ... }
+//	if err := l.WaitN(ctx, 3); err != nil { ... }
 //
 // Where there are keys, or other kinds of limits, use a [Store], and admit.Queue
 // to wait; admit.Queue reserves nothing, so a caller that gives up leaves no
@@ -27,8 +28,8 @@ type Limiter struct {
 	// Limit is the rate and burst of the bucket. If zero, everything is allowed.
 	// Another Kind is used as if it were a TokenBucket.
 	Limit limit.Limit
-	// MaxWait bounds how far ahead Reserve and Wait promise tokens. If zero or
-	// below, a minute.
+	// MaxWait bounds how far ahead Reserve, Wait and WaitN promise tokens. If zero
+	// or below, a minute.
 	MaxWait time.Duration
 
 	mu    sync.Mutex // guards all below
@@ -57,7 +58,9 @@ type Reservation struct {
 // Allow takes one token if there is one now, and reports whether it did.
 func (l *Limiter) Allow() bool { return l.AllowN(1) }
 
-// AllowN takes n tokens if there are as many now, and reports whether it did.
+// AllowN takes n tokens if there are as many now, and reports whether it did. An n
+// of zero or below takes none, also in Reserve and WaitN, and has to wait only
+// for tokens that were promised already.
 func (l *Limiter) AllowN(n int64) bool {
 	return l.reserve(n, 0).OK
 }
@@ -70,19 +73,22 @@ func (l *Limiter) Reserve(n int64) Reservation {
 	return l.reserve(n, time.Minute)
 }
 
-// Wait waits for one token and takes it. The error is an [*Error]: its Reason is
-// ErrTooLong if the wait would be longer than MaxWait, ErrNeverFits if the Limit
-// allows nothing, context.DeadlineExceeded if the wait would be longer than ctx
-// lasts, which is known at once, or the Cause of a ctx that has ended. After an
-// error no token is taken, but see Cancel.
-func (l *Limiter) Wait(ctx context.Context) error {
+// Wait waits for one token and takes it, see WaitN.
+func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
+
+// WaitN waits for n tokens and takes them. The error is an [*Error]: its Reason is
+// ErrTooLong if the wait would be longer than MaxWait, ErrNeverFits if n is above
+// the Burst or the Limit allows nothing, context.DeadlineExceeded if the wait would
+// be longer than ctx lasts, which is known at once, or the Cause of a ctx that has
+// ended. After an error no token is taken, but see Cancel.
+func (l *Limiter) WaitN(ctx context.Context, n int64) error {
 	if ctx == nil {
-		panic("store: Limiter.Wait: the context is nil")
+		panic("store: Limiter: the context is nil")
 	}
 	if ctx.Err() != nil {
 		return Ended(ctx, nil)
 	}
-	r := l.Reserve(1)
+	r := l.Reserve(n)
 	if !r.OK {
 		if r.wait == limit.Never {
 			return &Error{Reason: ErrNeverFits, Wait: limit.Never}

@@ -92,6 +92,19 @@ func TestLimiterWaits(t *testing.T) {
 		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) || !l.Allow() {
 			t.Errorf("after %v what was given back is not there", err)
 		}
+		three := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 3}}
+		begins := time.Now()
+		for _, n := range []int64{3, 2, -1, 3} {
+			if err := three.WaitN(t.Context(), n); err != nil {
+				t.Errorf("WaitN(%d): %v", n, err)
+			}
+		}
+		if took := time.Since(begins); took != 500*time.Millisecond {
+			t.Errorf("8 tokens, 3 of them at once, take %v at 10/s, want 500ms", took)
+		}
+		if err := three.WaitN(t.Context(), 4); !errors.Is(err, store.ErrNeverFits) {
+			t.Errorf("4 of a Burst of 3: %v, want %v", err, store.ErrNeverFits)
+		}
 		never := store.Limiter{Limit: limit.Limit{Period: time.Second}}
 		if err := never.Wait(t.Context()); !errors.Is(err, store.ErrNeverFits) || never.Allow() {
 			t.Errorf("a limit of nothing: %v, want %v", err, store.ErrNeverFits)
