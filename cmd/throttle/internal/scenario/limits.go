@@ -12,7 +12,7 @@ import (
 )
 
 // kinds are the kinds of limit that a file may name.
-const kinds = "token-bucket, leaky-bucket, fixed-window, sliding-window, sliding-slots, sliding-log, first-hit-window, calendar-window or none"
+var kinds = []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-slots", "sliding-log", "first-hit-window", "calendar-window", "none"}
 
 // limits are what the server allows: one limit, several, or a gap.
 func (y *yamlFile) limits(s *sim.Server, f fields) {
@@ -129,7 +129,7 @@ func (y *yamlFile) kind(f fields) (l limit.Limit, none bool) {
 	case word == "concurrency":
 		y.fail(kind.node, "limit concurrency: write limit: none and how many are worked on at once, as in service: {time: 200ms, at_once: 10}")
 	case err != nil:
-		kind.fail("is not known; use %s", kinds)
+		kind.fail("is not known; %s", words.Meant(word, kinds))
 	default:
 		l.Kind = known
 	}

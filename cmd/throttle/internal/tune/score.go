@@ -58,7 +58,7 @@ func rankedMeasure(option, name string) (int, error) {
 			known = append(known, m.Name)
 		}
 	}
-	return 0, usage.Errorf("%s: measure %s is not among %s", option, words.Quote(name), strings.Join(known, ", "))
+	return 0, usage.Errorf("%s: measure %s is not among those that count; %s", option, words.Quote(name), words.Meant(name, known))
 }
 
 // readings are what one run measured, or the medians of several, in the order
