@@ -47,13 +47,18 @@ func (s *Store) slotOf(key string) int {
 	return int(h % uint64(n))
 }
 
-// commonSlot returns the slot of all keys, or an error if they have several.
-func (s *Store) commonSlot(a []limit.Ask) (n int, err error) {
-	n = s.slotOf(a[0].Key)
-	for i := range a[1:] {
-		if s.slotOf(a[i+1].Key) != n {
+// commonSlot returns the slot of all keys that are sent, or an error if they have
+// several.
+func (s *Store) commonSlot(r *request) (n int, err error) {
+	first := -1
+	for i := range r.asks {
+		switch slot := s.slotOf(r.asks[i].Key); {
+		case r.items[i].limit == nil:
+		case first < 0:
+			first, n = i, slot
+		case slot != n:
 			return 0, fmt.Errorf("throttleredis: %w: keys %.100q and %.100q are in different slots; put what they have in common in braces, as in {user}:day, or set Slots to 1",
-				limit.ErrAsks, a[0].Key, a[i+1].Key)
+				limit.ErrAsks, r.asks[first].Key, r.asks[i].Key)
 		}
 	}
 	return n, nil

@@ -76,6 +76,10 @@ func TestSlots(t *testing.T) {
 	if _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); err == nil || !strings.Contains(err.Error(), `keys "a" and "b" are in different slots`) {
 		t.Errorf("two keys in two slots: error %v", err)
 	}
+	one := []limit.Ask{{Key: "b"}, a[0], {Key: "c", Limit: limit.Limit{Period: time.Second}, N: 1}}
+	if _, err := s.Take(t.Context(), one, make([]limit.Decision, 3)); err == nil || errors.Is(err, limit.ErrAsks) {
+		t.Errorf("one key, and two of limits that remember nothing: error %v, want that there is no client", err)
+	}
 	s = &Store{Prefix: "my{app}", Do: func(context.Context, ...any) (any, error) { return nil, errors.New("sent") }}
 	for name, call := range map[string]func() error{
 		"Take":     func() error { _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); return err },

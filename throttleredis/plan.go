@@ -35,6 +35,6 @@ func (s *Store) plan(a []limit.Ask, few []item) (request, error) {
 		return r, nil
 	}
 	var err error
-	r.slot, err = s.commonSlot(a)
+	r.slot, err = s.commonSlot(&r)
 	return r, err
 }

@@ -8,8 +8,8 @@ import (
 
 // Take charges every ask of a or none of them, and writes the decision about a[i]
 // to d[i]; ok reports whether all pass. An error is an [*Error], or wraps
-// [limit.ErrAsks] if a itself is wrong. All keys must be in one slot: see Slots.
-// There may be at most 255 asks.
+// [limit.ErrAsks] if a itself is wrong. All keys must be in one slot, see Slots,
+// but those of limits that remember nothing. There may be at most 255 asks.
 //
 // A Count or Burst above 2^50 is an error, and so is a Period, or a time to
 // refill a Burst, above 71 years: Lua cannot count them exactly.
