@@ -172,8 +172,13 @@ func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 		panic("admit: Control.Begin: the context is nil")
 	}
 	c.once.Do(c.setUp)
+	return c.beginIn(ctx, q, a, c.store())
+}
+
+// beginIn is BeginIn, deciding by s.
+func (c *Control) beginIn(ctx context.Context, q Request, a *Admission, s store.Store) error {
 	*a = Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}
-	a.charged.store = c.store()
+	a.charged.store = s
 	if a.Request.Phase == "" {
 		a.Request.Phase = c.Phase
 	}
@@ -191,6 +196,7 @@ func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 		}
 	}()
 	err := a.decide(ctx)
+	a.charged.store = c.store() // that of refunds
 	if err == nil && a.Answer.OK && a.shedder() != nil {
 		a.shed(ctx)
 	}

@@ -26,42 +26,39 @@ const (
 )
 
 // answer is what Envoy is told of the decisions about all descriptors.
-func (s *Service) answer(all []decision) *rlspb.RateLimitResponse {
+func (s *Service) answer(all []*admit.Admission) *rlspb.RateLimitResponse {
 	out := &rlspb.RateLimitResponse{OverallCode: passes, Statuses: make([]*rlspb.RateLimitResponse_DescriptorStatus, len(all))}
-	if slices.ContainsFunc(all, decision.refused) {
+	if slices.ContainsFunc(all, refused) {
 		out.OverallCode = over
 	}
-	for i, d := range all {
-		out.Statuses[i] = d.status(out.OverallCode == over)
+	for i, a := range all {
+		out.Statuses[i] = statusOf(a, out.OverallCode == over)
 	}
 	if i := decisive(all); i >= 0 {
-		out.ResponseHeadersToAdd = s.fields(all[i].Admission)
+		out.ResponseHeadersToAdd = s.fields(all[i])
 	}
 	return out
 }
 
-// status is what Envoy is told of the decision; refunded reports that what was admitted
-// was refunded.
-func (d decision) status(refunded bool) *rlspb.RateLimitResponse_DescriptorStatus {
+// statusOf is what Envoy is told of the decision about a descriptor; refunded reports that
+// what was admitted was refunded, if it was charged at all.
+func statusOf(a *admit.Admission, refunded bool) *rlspb.RateLimitResponse_DescriptorStatus {
 	out := &rlspb.RateLimitResponse_DescriptorStatus{Code: passes}
-	if d.refused() {
-		out.Code = over
-	}
-	if d.Admission == nil {
+	if a == nil {
 		return out
 	}
 	reset := limit.Never
-	if i := d.Binding; i >= 0 {
-		l := d.Decisions[i]
-		left := l.Remaining
-		if refunded && d.OK && (left > 0 || !d.Asks[i].Debt) { // how much was owed is not told
-			left += min(max(l.N, 0), math.MaxInt64-max(left, 0))
+	if i := a.Binding; i >= 0 {
+		d := a.Decisions[i]
+		left := d.Remaining
+		if refunded && a.OK && (left > 0 || !a.Asks[i].Debt) { // how much was owed is not told
+			left += min(max(d.N, 0), math.MaxInt64-max(left, 0))
 		}
-		out.CurrentLimit, out.LimitRemaining = limitOf(d.LimitName(i), d.Asks[i].Limit), small(left)
-		reset = l.ResetAfter
+		out.CurrentLimit, out.LimitRemaining = limitOf(a.LimitName(i), a.Asks[i].Limit), small(left)
+		reset = d.ResetAfter
 	}
-	if !d.OK {
-		reset = d.RetryAfterWhole
+	if !a.OK {
+		out.Code, reset = over, a.RetryAfterWhole
 	}
 	if reset != limit.Never {
 		out.DurationUntilReset = durationpb.New(signal.Seconds(reset)) // Envoy cuts it to seconds

@@ -25,10 +25,10 @@ const (
 )
 
 // Service answers Envoy's ratelimit filter by the admission control of an
-// [admit.Control], about each descriptor of a request in their order. If one is over its
-// limit, so is the request, and none of the descriptors stays charged: those before it
-// are refunded, and those behind it only looked at. A request that cannot be decided gets an error, by which
-// the filter fails open or closed as its failure_mode_deny says:
+// [admit.Control], about all descriptors of a request as one: if one is over its limit, so
+// is the request, and none of them stays charged, see admit.Control.BeginAll. A request
+// that cannot be decided gets an error, by which the filter fails open or closed as its
+// failure_mode_deny says:
 //
 //	UNAVAILABLE        the Store failed
 //	DEADLINE_EXCEEDED  the Store did not answer in the timeout of the filter
@@ -70,11 +70,10 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitReques
 		return nil, status.Error(codes.InvalidArgument, "throttleenvoy: "+what)
 	}
 	if s.Control == nil {
-		return s.answer(make([]decision, len(in.GetDescriptors()))), nil
+		return s.answer(make([]*admit.Admission, len(in.GetDescriptors()))), nil
 	}
-	var few [4]decision
-	all, err := s.decide(ctx, in, few[:0])
-	if err != nil || len(all) > 1 && slices.ContainsFunc(all, decision.refused) {
+	all, err := s.decide(ctx, in)
+	if err != nil || len(all) > 1 && slices.ContainsFunc(all, refused) {
 		if !refund(ctx, all) {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
@@ -114,64 +113,43 @@ func flawOf(in *rlspb.RateLimitRequest) string {
 // admissions are used again.
 var admissions = sync.Pool{New: func() any { return new(admit.Admission) }}
 
-// decision is the decision about one descriptor.
-type decision struct {
-	*admit.Admission // nil: there is no Control
-	// looks is the number of hits for which the limits were only looked at, as the request
-	// is refused already; zero if they were charged.
-	looks int64
-}
+// refused reports whether a descriptor is over a limit. Without a Control it has no
+// Admission.
+func refused(a *admit.Admission) bool { return a != nil && !a.OK }
 
-// refused reports whether the descriptor is over a limit.
-func (d decision) refused() bool {
-	if d.Admission == nil || !d.OK {
-		return d.Admission != nil
-	}
-	return d.looks > 0 && slices.ContainsFunc(d.Decisions, func(l limit.Decision) bool { return l.Remaining < d.looks })
-}
-
-// decide decides about each descriptor, by one version of the rules, until one cannot be
-// decided. Behind one that is refused they are only looked at. It returns the decisions
-// in any case.
-func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest, all []decision) (_ []decision, err error) {
+// decide decides about all descriptors, by one version of the rules. It returns the
+// decisions in any case.
+func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest) ([]*admit.Admission, error) {
 	var version *rules.Compiled
 	if s.Control.Rules != nil {
 		version = s.Control.Rules.Load()
 	}
-	looks := false
-	for _, d := range in.GetDescriptors() {
-		addend := addendOf(in, d)
-		q := s.request(in, d, addend)
+	n := len(in.GetDescriptors())
+	requests, all := make([]admit.Request, n), make([]*admit.Admission, n)
+	for i, d := range in.GetDescriptors() {
+		q := s.request(in, d)
 		q.Version = version
 		if s.Request != nil {
 			q = s.Request(ctx, in, q)
 		}
-		one := decision{Admission: admissions.Get().(*admit.Admission)}
-		if looks {
-			one.looks, q.Cost = addend, func(string) int64 { return 0 }
-		}
-		all = append(all, one)
-		if err = s.Control.BeginIn(ctx, q, one.Admission); err != nil {
-			break
-		}
-		looks = looks || !one.OK
+		requests[i], all[i] = q, admissions.Get().(*admit.Admission)
 	}
-	return all, err
+	return all, s.Control.BeginAll(ctx, requests, all)
 }
 
 // refund gives back what was charged; after a failure of the Store the rest stays
 // charged. It reports whether that has ended before ctx: otherwise it goes on, for as long
 // as an Admission waits for its refund, and the Admissions must be left alone.
-func refund(ctx context.Context, all []decision) (ended bool) {
-	if !slices.ContainsFunc(all, func(d decision) bool { return d.OK }) {
+func refund(ctx context.Context, all []*admit.Admission) (ended bool) {
+	if !slices.ContainsFunc(all, func(a *admit.Admission) bool { return a.OK }) {
 		return true
 	}
 	all = slices.Clone(all)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, d := range all {
-			if d.OK && d.GiveBack() != nil {
+		for _, a := range all {
+			if a.OK && a.GiveBack() != nil {
 				return
 			}
 		}
@@ -185,25 +163,25 @@ func refund(ctx context.Context, all []decision) (ended bool) {
 }
 
 // end ends the Admissions. They teach a Shedder nothing, as they last no time.
-func end(all []decision) {
-	for _, d := range all {
-		d.Forget()
-		admissions.Put(d.Admission)
+func end(all []*admit.Admission) {
+	for _, a := range all {
+		a.Forget()
+		admissions.Put(a)
 	}
 }
 
 // decisive is the index of the decision that decides: the refusal, or of those admitted
 // the one with the least part left. Below zero, if no limit did.
-func decisive(all []decision) int {
-	if i := slices.IndexFunc(all, func(d decision) bool { return d.Admission != nil && !d.OK }); i >= 0 {
+func decisive(all []*admit.Admission) int {
+	if i := slices.IndexFunc(all, refused); i >= 0 {
 		return i
 	}
 	var fewOf [4]int
 	var few [4]limit.Decision
 	of, decisions := fewOf[:0], few[:0]
-	for i, d := range all {
-		if d.Admission != nil && d.Binding >= 0 {
-			of, decisions = append(of, i), append(decisions, d.Decisions[d.Binding])
+	for i, a := range all {
+		if a != nil && a.Binding >= 0 {
+			of, decisions = append(of, i), append(decisions, a.Decisions[a.Binding])
 		}
 	}
 	if i := limit.Binding(decisions); i >= 0 {
@@ -213,7 +191,8 @@ func decisive(all []decision) int {
 }
 
 // request returns what the Control decides about.
-func (s *Service) request(in *rlspb.RateLimitRequest, d *descriptorpb.RateLimitDescriptor, addend int64) admit.Request {
+func (s *Service) request(in *rlspb.RateLimitRequest, d *descriptorpb.RateLimitDescriptor) admit.Request {
+	addend := addendOf(in, d)
 	q := admit.Request{Request: rules.Request{Domain: in.GetDomain(), Cost: func(string) int64 { return addend }}}
 	q.Descriptor = make([]rules.Pair, len(d.GetEntries()))
 	for i, e := range d.GetEntries() {
