@@ -41,6 +41,7 @@ type exchange struct {
 	aimed     [1]*upstream.Endpoint // the first of them
 	upload    *upload               // nil if there is no body
 	holds     chan struct{}         // what one is taken from at the end; nil if nothing
+	shares    *shares               // where it has a place until the end; nil if nowhere
 	trailer   http.Header           // of the request, set at the end of its body
 	own       fields
 	says      [4]string // to the upstream: the client, the chain, the host, the protocol
@@ -268,6 +269,9 @@ func (x *exchange) stop() {
 	x.cancel()
 	if x.holds != nil {
 		<-x.holds
+	}
+	if x.shares != nil {
+		x.shares.give(x.pool)
 	}
 }
 

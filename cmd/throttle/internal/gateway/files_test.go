@@ -4,9 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 )
 
 // TestAffordable: connections leave files to reach upstreams, also for streams beside them.
@@ -28,6 +31,97 @@ func TestAffordable(t *testing.T) {
 		if also := besides(got*c.sockets, c.files); got != c.want || also != c.besides {
 			t.Errorf("of %d connections with %d files and %d sockets: %d, with %d streams beside; want %d and %d", c.most, c.files, c.sockets, got, also, c.want, c.besides)
 		}
+	}
+}
+
+// TestShares: of the places that are free an upstream takes three quarters, the next as much of the rest,
+// so that some are left however many hang; all come back.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		places int
+		want   []int // that each takes, one after the other
+	}{
+		{1, []int{1, 0}},
+		{2, []int{2, 0}},
+		{4, []int{3, 1}},
+		{64, []int{48, 12, 3, 1, 0}},
+		{10_000, []int{7500, 1875, 469, 117, 30, 7, 2, 0}},
+	} {
+		var s shares
+		pools := make([]*upstream.Pool, len(c.want))
+		got := make([]int, len(c.want))
+		for i := range pools {
+			for pools[i] = new(upstream.Pool); s.take(pools[i], c.places); got[i]++ {
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %d places, one after the other takes %v, want %v", c.places, got, c.want)
+		}
+		for i, p := range pools {
+			for range got[i] {
+				s.give(p)
+			}
+		}
+		if s.sum != 0 || len(s.held) != 0 {
+			t.Errorf("of %d places, given back: %d are held by %d, want none", c.places, s.sum, len(s.held))
+		}
+	}
+}
+
+// TestStreamsOfOneRoute: streams to an upstream that hangs leave places beside the first of
+// each connection to other routes. With one route alone there is no such bound.
+func TestStreamsOfOneRoute(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		var hung atomic.Int64
+		hangs := service(t, func(_ http.ResponseWriter, r *http.Request) {
+			hung.Add(1)
+			defer hung.Add(-1)
+			<-r.Context().Done()
+		})
+		routes := []Route{{Match: "/hangs", To: []string{hangs}}, {To: []string{service(t, func(http.ResponseWriter, *http.Request) {})}}}
+		if alone {
+			routes = routes[:1]
+		}
+		g, err := New(Config{Routes: routes, Listen: []Listen{{Addr: "127.0.0.1:0"}}, Drain: Drain{Timeout: time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.beside = make(chan struct{}, 4)
+		e := run(t, g)
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		one := &http.Transport{Protocols: protocols}
+		defer one.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		refused := make(chan string, 5)
+		for range 5 { // the first, and four beside it
+			go func() {
+				if status, after := e.by(ctx, one, "/hangs"); status == http.StatusServiceUnavailable {
+					refused <- after
+				}
+			}()
+		}
+		want := map[bool]int64{false: 4, true: 5}[alone]
+		for hung.Load() < want && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if alone {
+			cancel()
+			continue
+		}
+		select {
+		case after := <-refused:
+			if after != "1" {
+				t.Errorf("Retry-After is %q, want 1", after)
+			}
+		case <-ctx.Done():
+			t.Fatal("no stream is refused")
+		}
+		if status, _ := e.by(ctx, one, "/quick"); status != http.StatusOK {
+			t.Errorf("the other route: %d, want 200", status)
+		}
+		cancel()
 	}
 }
 

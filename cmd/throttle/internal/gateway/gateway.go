@@ -32,6 +32,8 @@ type Gateway struct {
 	reverse *httputil.ReverseProxy
 	start   time.Time
 	beside  chan struct{} // holds one for each stream that is beside the first of its connection
+	shares  shares        // of these
+	several atomic.Bool   // the routes have several upstreams
 	files   upstream.Files
 	lines   operate.Sparing // of the log
 	counts
@@ -142,6 +144,7 @@ func (g *Gateway) Swap(to []Route) error {
 		o.watch.retire()
 	}
 	kept := pools(all)
+	g.several.Store(len(kept) > 1)
 	for _, p := range pools(old) {
 		if !slices.Contains(kept, p) {
 			p.Close()

@@ -120,6 +120,7 @@ type bounded struct {
 	ended chan struct{}
 	spare func() // closes connections to upstreams that carry no request
 
+	shares shares // of the connections
 	counts *counts
 	mu     sync.Mutex
 	per    map[string]int  // the connections of each address

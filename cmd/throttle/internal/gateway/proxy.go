@@ -297,7 +297,7 @@ func (x *exchange) statusOf(err error) int {
 	switch {
 	case x.flooded.Load():
 		return http.StatusBadGateway
-	case errors.Is(err, errNoPlace):
+	case errors.Is(err, errNoPlace), errors.Is(err, errShare):
 		x.Header().Set("Retry-After", "1")
 		return http.StatusServiceUnavailable
 	case errors.As(err, new(*http.MaxBytesError)):
