@@ -150,6 +150,11 @@ type Outcome struct {
 // compose, and may be asked often. Between two events (Start, Observe) the instant now+Wait does
 // not move. Every Start is followed by exactly one Observe.
 //
+// Times never go back. Those of time.Now do not, however the clock is set, as they have a
+// monotonic reading. As Wait changes nothing, a Controller cannot tell a clock that was set back
+// by an hour from an hour that is to be waited: a driver by times without that reading, as those of
+// time.UnixMilli, has to count on from the latest time that it has passed.
+//
 // A Controller belongs to one [Gate] and is not safe for concurrent use.
 type Controller interface {
 	// Wait returns the time until r may start: zero or below, at once. With a Place of 0 it is
