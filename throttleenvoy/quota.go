@@ -124,7 +124,7 @@ func (s *QuotaService) StreamRateLimitQuotas(g rlqspb.RateLimitQuotaService_Stre
 			s.own = store.InProcess()
 		}
 	})
-	stream := &quotaStream{wake: make(chan struct{}, 1), buckets: map[string]*quotaBucket{}}
+	stream := &quotaStream{envoy: envoyOf(g.Context()), wake: make(chan struct{}, 1), buckets: map[string]*quotaBucket{}}
 	if !s.open() {
 		return status.Error(codes.ResourceExhausted, "throttleenvoy: too many streams of reports")
 	}

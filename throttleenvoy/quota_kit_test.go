@@ -3,6 +3,7 @@ package throttleenvoy_test
 import (
 	"context"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/throttle-go/throttle/rules"
@@ -65,6 +67,7 @@ func (w *wire) Recv() (*rlqspb.RateLimitQuotaUsageReports, error) {
 type proxy struct {
 	t       *testing.T
 	to      *throttleenvoy.QuotaService
+	addr    net.Addr // nil: unknown
 	wire    *wire
 	cut     func()
 	done    chan error
@@ -91,7 +94,7 @@ type modelBucket struct {
 }
 
 func (p *proxy) connect() *proxy {
-	ctx, cancel := context.WithCancel(p.t.Context())
+	ctx, cancel := context.WithCancel(peer.NewContext(p.t.Context(), &peer.Peer{Addr: p.addr}))
 	p.wire = &wire{ctx: ctx, in: make(chan *rlqspb.RateLimitQuotaUsageReports), out: make(chan *rlqspb.RateLimitQuotaResponse, 100)}
 	p.done = make(chan error, 1)
 	go func(w *wire, done chan<- error) { done <- p.to.StreamRateLimitQuotas(w) }(p.wire, p.done)

@@ -29,6 +29,7 @@ type quotaBounds struct {
 
 // quotaStream is one stream. Only its own goroutine changes domain and buckets.
 type quotaStream struct {
+	envoy   string // the address that it comes from
 	domain  string
 	buckets map[string]*quotaBucket // by name
 	wake    chan struct{}           // has a value if there is something to tell
@@ -44,6 +45,7 @@ type quotaBucket struct {
 	claim      assign.Claim
 	parts      []quotaPart
 	seen, used time.Time // last reported, and last with requests
+	counted    quotaCount
 
 	ruled   verdict       // what the rules said last
 	verdict verdict       // told last; zero: nothing
@@ -145,6 +147,7 @@ func (t *quotaTable) apply(stream *quotaStream, uses []quotaUse, now time.Time, 
 func (b *quotaBucket) reported(u *quotaUse, now time.Time) {
 	b.seen = now
 	b.claim.Report(now, u.allowed+u.denied, u.over)
+	b.counted.report(now, u.allowed, u.denied, u.over)
 	if u.allowed+u.denied > 0 || b.used.IsZero() {
 		b.used = now
 	}

@@ -52,6 +52,9 @@ type Page struct {
 	// ShowKeys shows keys (throttle.CallOptions.Key) as they are. If false, a key
 	// is shown by a digest: the first eight digits of its SHA-256.
 	ShowKeys bool
+	// Back is the URL of the page that leads here, which the page links to. If empty, there
+	// is none.
+	Back string
 	// MaxRows bounds the rows of each Throttle and each Group. If zero or below,
 	// 100. Beyond it, those that most calls wait for are shown, then those with
 	// most in flight, and the others are counted; one member of a Group has at

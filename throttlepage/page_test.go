@@ -268,3 +268,13 @@ func TestPageMany(t *testing.T) {
 		}
 	})
 }
+
+// TestPageBack: the page links to where it is told to, and else to nothing.
+func TestPageBack(t *testing.T) {
+	if got := get(&Page{Back: "../"}, "GET", "/").Body.String(); !strings.Contains(got, `<a href="../">Back</a>`) {
+		t.Errorf("no link back:\n%s", got)
+	}
+	if got := get(new(Page), "GET", "/").Body.String(); strings.Contains(got, "Back") {
+		t.Errorf("a link to nowhere:\n%s", got)
+	}
+}

@@ -47,7 +47,7 @@ func render(name string, data any) string {
 func (p *Page) serveHTML(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write([]byte(render("page", map[string]any{ // an error means that the reader has gone
-		"Style": template.CSS(pageCSS), "Script": template.JS(pageJS), "Content": template.HTML(p.look().html),
+		"Style": template.CSS(pageCSS), "Script": template.JS(pageJS), "Content": template.HTML(p.look().html), "Back": p.Back,
 	})))
 }
 

@@ -22,6 +22,7 @@ type quoted struct {
 	fronted
 	envoys []string // addresses
 	files  []string // of the processes
+	admins []string // addresses of theirs
 }
 
 func quotaFront(t *testing.T, envoys, processes int, store string) *quoted {
@@ -29,8 +30,8 @@ func quotaFront(t *testing.T, envoys, processes int, store string) *quoted {
 	envoy := envoyProgram(t)
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(service.Close)
-	ports, dir := freePorts(t, envoys+processes), t.TempDir()
-	f := &quoted{fronted: fronted{t: t}, envoys: ports[processes:]}
+	ports, dir := freePorts(t, envoys+2*processes), t.TempDir()
+	f := &quoted{fronted: fronted{t: t}, admins: ports[processes : 2*processes], envoys: ports[2*processes:]}
 	text, err := os.ReadFile("testdata/envoy-quota.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func quotaFront(t *testing.T, envoys, processes int, store string) *quoted {
 	write("rules.yaml", quotaRules)
 	for i, at := range ports[:processes] {
 		name := fmt.Sprintf("serve-%d.yaml", i)
-		write(name, fmt.Sprintf("version: 1\nstore: {url: %q}\nrules: {file: rules.yaml}\nenvoy: {listen: %q, quota: {}}\ndrain: {delay: 0s}\n", store, at))
+		write(name, fmt.Sprintf("version: 1\nstore: {url: %q}\nrules: {file: rules.yaml}\nenvoy: {listen: %q, quota: {}}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", store, at, f.admins[i]))
 		f.files = append(f.files, filepath.Join(dir, name))
 	}
 	port := func(address string) string { _, p, _ := net.SplitHostPort(address); return p }

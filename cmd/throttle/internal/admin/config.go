@@ -14,6 +14,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/recent"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttleenvoy"
 	"github.com/throttle-go/throttle/throttleotel"
 )
 
@@ -84,6 +85,8 @@ type Config struct {
 	// more is.
 	Observe func(*throttleotel.Metrics) error
 
+	// Quota assigns quotas to Envoys. If nil, the API of quotas answers 404.
+	Quota *throttleenvoy.QuotaService
 	// Callers is the page of the callers of limited APIs, at /callers/. If nil, there is
 	// none.
 	Callers http.Handler

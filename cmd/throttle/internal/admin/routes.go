@@ -47,6 +47,7 @@ func (s *server) endpoints() []endpoint {
 		{"GET /api/v1/rules", reader, s.rules},
 		{"GET /api/v1/key", reader, s.key},
 		{"GET /api/v1/top", reader, s.top},
+		{"GET /api/v1/quota", reader, s.quota},
 		{"POST /api/v1/try", reader, s.try},
 		{"POST /api/v1/whatif", reader, s.whatIf},
 		{"POST /api/v1/forgive", writer, s.forgive},

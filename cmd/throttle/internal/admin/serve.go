@@ -87,7 +87,7 @@ func newServer(ctx context.Context, c Config, at net.Addr) (*server, error) {
 		c.Journal = new(Journal)
 	}
 	s := &server{c: c, audit: audit{c.Log, c.Journal}, began: time.Now(), trials: make(chan struct{}, maxTrials)}
-	s.page = &page.Page{Call: s.inside, Ticks: s.latest, Viewer: s.viewer, Status: statusOf, Callers: s.c.Callers != nil}
+	s.page = &page.Page{Call: s.inside, Ticks: s.latest, Viewer: s.viewer, Status: statusOf, Callers: s.c.Callers != nil, Quotas: s.c.Quota != nil}
 	var err error
 	if s.access, err = accessOf(&c, at); err != nil {
 		return nil, err

@@ -201,8 +201,11 @@ func (p *Proxy) Observed(name string) (*throttle.Group, *throttle.Counter) {
 	return nil, nil
 }
 
-// Page is the page of what each Throttle has learnt. It asks for no password.
-func (p *Proxy) Page() http.Handler { return p.page }
+// Page is the page of what each Throttle has learnt, with a link to the URL back. It asks for
+// no password.
+func (p *Proxy) Page(back string) http.Handler {
+	return &throttlepage.Page{Groups: p.page.Groups, Counters: p.page.Counters, Back: back}
+}
 
 // checkName refuses a name that could not stand in a path, or stands for the page.
 func checkName(name string) string {

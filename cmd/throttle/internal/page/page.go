@@ -45,6 +45,7 @@ var nav = []place{
 	{"overview", "/", "Overview", true},
 	{"rules", "/rules", "Rules", true},
 	{"who", "/who", "Who", false},
+	{"quotas", "/quotas", "Quotas", false},
 	{"try", "/try", "Try it", false},
 	{"whatif", "/whatif", "What if", false},
 	{"versions", "/versions", "Versions", false},
@@ -56,10 +57,14 @@ var callers = place{"callers", "/callers/", "Callers", false}
 
 // links are the navigation.
 func (p *Page) links() []place {
-	if p.Callers {
-		return append(slices.Clip(nav), callers)
+	all := slices.Clone(nav)
+	if !p.Quotas {
+		all = slices.DeleteFunc(all, func(v place) bool { return v.Name == "quotas" })
 	}
-	return nav
+	if p.Callers {
+		all = append(all, callers)
+	}
+	return all
 }
 
 // Paths are the patterns of the views, for a ServeMux; that of the root ends there.
@@ -108,6 +113,8 @@ type Page struct {
 	Viewer func(context.Context) Viewer
 	// Status is the HTTP status of an error of Call.
 	Status func(error) int
+	// Quotas shows a link to the quotas of Envoy. If false, there is none.
+	Quotas bool
 	// Callers shows a link to the callers' page. If false, there is none.
 	Callers bool
 }
@@ -217,7 +224,7 @@ var bodies map[string]func(*Page, *http.Request, *frame) (any, error)
 
 func init() { // as they refer to it
 	bodies = map[string]func(*Page, *http.Request, *frame) (any, error){
-		"overview": overview, "rules": rulesView, "who": who, "try": try, "whatif": whatIf, "versions": versions, "events": events,
+		"overview": overview, "rules": rulesView, "who": who, "quotas": quotas, "try": try, "whatif": whatIf, "versions": versions, "events": events,
 	}
 }
 

@@ -32,7 +32,7 @@ drain: {delay: 0s}
 	}
 	for url, want := range map[string][]string{
 		p.admin + "/metrics":    {`throttle_client_tries_total{`, `throttle_name="one"`, `throttle_name="two"`},
-		p.admin + "/callers/":   {"<h1", "one", "two none"},
+		p.admin + "/callers/":   {"<h1", "one", "two none", `<a href="../">Back</a>`},
 		p.admin + "/":           {`<a href="/callers/">Callers</a>`},
 		p.egress + "/throttle/": {"<h1", "one", "two none"},
 		p.admin + "/readyz":     {"ready"},

@@ -151,7 +151,10 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.Config, ClientAuth: files.Auth()}
 	}
 	if p.egress != nil {
-		c.Callers = p.egress.Page()
+		c.Callers = p.egress.Page("../")
+	}
+	if p.envoy != nil {
+		c.Quota = p.envoy.quota
 	}
 	l, err := p.sockets.Listen(ctx, string(a.Listen.Address))
 	if err != nil {

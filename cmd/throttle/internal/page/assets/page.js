@@ -230,7 +230,7 @@
 		numbers(t);
 		times();
 		[...document.querySelectorAll("svg[data-chart]:not([data-chart=replay])")].filter(inView).forEach(draw);
-		const old = Math.floor(t.id / 10) !== tenth && document.querySelector("[data-part=reasons], [data-part=key], [data-part=top]");
+		const old = Math.floor(t.id / 10) !== tenth && document.querySelector("[data-part=reasons], [data-part=key], [data-part=top], [data-part=quotas]");
 		if (t.stamp !== stamp || old) refresh();
 		tenth = Math.floor(t.id / 10);
 		stamp = t.stamp;
