@@ -170,6 +170,31 @@ func Refund(ctx context.Context) error {
 	return err
 }
 
+// Refund gives back what a request like q is charged by its Cost, where there is no Admission of
+// it any more: as where what was used is known afterwards, in another process. A key gets back
+// at most what it has used. Shadow rules give nothing back, and no Event tells of it. The error is that of
+// the Store; the tokens stay charged then.
+func (c *Control) Refund(ctx context.Context, q Request) error {
+	c.once.Do(c.setUp)
+	if c.Rules == nil {
+		ask := c.askOf(q)
+		ask.N = -ask.N
+		_, err := c.store().Take(ctx, []limit.Ask{ask}, make([]limit.Decision, 1))
+		return err
+	}
+	version := q.Version
+	if version == nil {
+		version = c.Rules.Load()
+	}
+	if q.Request.Phase == "" {
+		q.Request.Phase = c.Phase
+	}
+	if q.Override == nil {
+		q.Override = c.Override
+	}
+	return version.Refund(ctx, c.store(), q.Request)
+}
+
 // LimitName returns the name of the limit of Asks[i]: that of its rule, with its
 // number if it is not the first.
 func (a *Admission) LimitName(i int) string {

@@ -276,21 +276,13 @@ func (a *Admission) decide(ctx context.Context) (err error) {
 func (a *Admission) decideLimit(ctx context.Context) error {
 	c := a.control
 	a.Answer = rules.Answer{OK: true, Priority: load.Normal}
-	l := c.Limit
-	if c.LimitFor != nil {
-		l = c.LimitFor(a.Request)
-	}
+	ask := c.askOf(a.Request)
+	l := ask.Limit
 	if l.Unlimited() && c.MaxInFlight <= 0 {
 		return nil
 	}
-	n := int64(1)
-	if a.Request.Cost != nil {
-		n = max(a.Request.Cost(""), 0)
-	}
-	key := a.Request.key()
-	a.Answer.Common = key == ""
-	key = c.keyOf(key)
-	busy, ok, err := a.take(ctx, limit.Ask{Key: key, Limit: l, N: n})
+	a.Answer.Common = a.Request.key() == ""
+	busy, ok, err := a.take(ctx, ask)
 	if err != nil {
 		a.Answer.OK = false
 		return err
@@ -307,6 +299,18 @@ func (a *Admission) decideLimit(ctx context.Context) error {
 		a.Answer.Limit, a.Answer.Decision = l, a.charged.decisions[0]
 	}
 	return nil
+}
+
+// askOf is what a request asks of the Limit.
+func (c *Control) askOf(q Request) limit.Ask {
+	ask := limit.Ask{Key: c.keyOf(q.key()), Limit: c.Limit, N: 1}
+	if c.LimitFor != nil {
+		ask.Limit = c.LimitFor(q)
+	}
+	if q.Cost != nil && !ask.Limit.Unlimited() {
+		ask.N = max(q.Cost(""), 0)
+	}
+	return ask
 }
 
 // take takes ask from the Store and counts the request as in flight, or neither.

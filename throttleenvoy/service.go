@@ -33,7 +33,7 @@ const (
 //	UNAVAILABLE        the Store failed
 //	DEADLINE_EXCEEDED  the Store did not answer in the timeout of the filter
 //	INVALID_ARGUMENT   no domain, no descriptor, above [MaxDescriptors] or
-//	                   [MaxEntries], or is_negative_hits
+//	                   [MaxEntries], or is_negative_hits without Refunds
 //
 // A descriptor costs its hits_addend, or else that of the request, or else one. An
 // addend of zero in the descriptor only looks: it is over the limit where the key owes
@@ -56,6 +56,10 @@ type Service struct {
 	// the limits of rules with rules.Rule.Lookup. If false, it is ignored, as is one
 	// without a unit.
 	Limits bool
+	// Refunds honours is_negative_hits: the hits of such a descriptor are given back once the
+	// others of its request have passed, as far as its key has used them. If false, they are
+	// refused: a caller that reaches the service could free itself of any limit.
+	Refunds bool
 	// Silent tells callers only when to come again, by Retry-After. If false, they also
 	// get RateLimit and RateLimit-Policy. What x-ratelimit-* fields Envoy adds is up to
 	// its enable_x_ratelimit_headers.
@@ -66,7 +70,7 @@ var _ rlspb.RateLimitServiceServer = (*Service)(nil)
 
 // ShouldRateLimit decides about a request; it is the method that Envoy calls.
 func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
-	if what := flawOf(in); what != "" {
+	if what := s.flawOf(in); what != "" {
 		return nil, status.Error(codes.InvalidArgument, "throttleenvoy: "+what)
 	}
 	if s.Control == nil {
@@ -81,7 +85,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitReques
 	defer end(all)
 	switch {
 	case err == nil:
-		return s.answer(all), nil
+		return s.answer(spread(in, all)), nil
 	case ctx.Err() != nil:
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
@@ -89,7 +93,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, in *rlspb.RateLimitReques
 }
 
 // flawOf returns what is wrong with a request, or "".
-func flawOf(in *rlspb.RateLimitRequest) string {
+func (s *Service) flawOf(in *rlspb.RateLimitRequest) string {
 	descriptors := in.GetDescriptors()
 	switch {
 	case in.GetDomain() == "":
@@ -103,8 +107,8 @@ func flawOf(in *rlspb.RateLimitRequest) string {
 		if len(d.GetEntries()) > MaxEntries {
 			return "more than 100 entries in a descriptor"
 		}
-		if d.GetIsNegativeHits() {
-			return "is_negative_hits is not supported, so nothing was refunded; take it out of the rate_limits"
+		if d.GetIsNegativeHits() && !s.Refunds {
+			return "is_negative_hits is not allowed, so nothing was refunded; set Refunds of the Service, which is envoy.refunds of 'throttle serve', or take it out of the rate_limits"
 		}
 	}
 	return ""
@@ -113,8 +117,8 @@ func flawOf(in *rlspb.RateLimitRequest) string {
 // admissions are used again.
 var admissions = sync.Pool{New: func() any { return new(admit.Admission) }}
 
-// refused reports whether a descriptor is over a limit. Without a Control it has no
-// Admission.
+// refused reports whether a descriptor is over a limit. One that is refunded, and all where
+// there is no Control, have no Admission.
 func refused(a *admit.Admission) bool { return a != nil && !a.OK }
 
 // decide decides about all descriptors, by one version of the rules. It returns the
@@ -125,16 +129,41 @@ func (s *Service) decide(ctx context.Context, in *rlspb.RateLimitRequest) ([]*ad
 		version = s.Control.Rules.Load()
 	}
 	n := len(in.GetDescriptors())
-	requests, all := make([]admit.Request, n), make([]*admit.Admission, n)
-	for i, d := range in.GetDescriptors() {
+	requests, all := make([]admit.Request, 0, n), make([]*admit.Admission, 0, n)
+	var refunds []admit.Request
+	for _, d := range in.GetDescriptors() {
 		q := s.request(in, d)
 		q.Version = version
 		if s.Request != nil {
 			q = s.Request(ctx, in, q)
 		}
-		requests[i], all[i] = q, admissions.Get().(*admit.Admission)
+		if d.GetIsNegativeHits() {
+			refunds = append(refunds, q)
+			continue
+		}
+		requests, all = append(requests, q), append(all, admissions.Get().(*admit.Admission))
 	}
-	return all, s.Control.BeginAll(ctx, requests, all)
+	err := s.Control.BeginAll(ctx, requests, all)
+	if err == nil && !slices.ContainsFunc(all, refused) {
+		for _, q := range refunds {
+			err = cmp.Or(err, s.Control.Refund(ctx, q))
+		}
+	}
+	return all, err
+}
+
+// spread returns the Admissions of all descriptors: nil for those that are refunded.
+func spread(in *rlspb.RateLimitRequest, of []*admit.Admission) []*admit.Admission {
+	if len(of) == len(in.GetDescriptors()) {
+		return of
+	}
+	all := make([]*admit.Admission, len(in.GetDescriptors()))
+	for i, d := range in.GetDescriptors() {
+		if !d.GetIsNegativeHits() {
+			all[i], of = of[0], of[1:]
+		}
+	}
+	return all
 }
 
 // refund gives back what was charged; after a failure of the Store the rest stays

@@ -191,7 +191,7 @@ func TestRefusedRequests(t *testing.T) {
 		{about(), "no descriptors"},
 		{about(many...), "more than 100 descriptors"},
 		{about(long), "more than 100 entries"},
-		{about(descriptor("user=jane"), negative), "is_negative_hits is not supported"},
+		{about(descriptor("user=jane"), negative), "is_negative_hits is not allowed"},
 	} {
 		out, err := s.ShouldRateLimit(t.Context(), x.in)
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), x.want) {

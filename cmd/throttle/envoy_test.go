@@ -26,6 +26,7 @@ rules:
   - {name: tried, match: {domains: edge, descriptor: which=shadow}, shadow: true, limits: 0/s}
   - {name: bytes, match: {domains: edge, descriptor: which=bytes}, debt: true, limits: 100/h}
   - {name: cost, match: {domains: edge, descriptor: which=cost}, limits: 6/h}
+  - {name: back, match: {domains: edge, descriptor: which=back}, limits: 4/h}
 `
 
 // fronted is a service behind a real Envoy, which asks 'throttle serve'.
@@ -97,7 +98,7 @@ func front(t *testing.T) *fronted {
 		"port_value: LIMITS", "port_value: "+port(f.limits), "port_value: SERVICE", "port_value: "+port(service.Listener.Addr().String())).Replace(string(text))
 	for name, text := range map[string]string{
 		"envoy.yaml": config, "rules.yaml": envoyRules,
-		"serve.yaml": fmt.Sprintf("version: 1\nrules: {file: rules.yaml, overlay: overlay.json}\nenvoy: {listen: %q}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", f.limits, f.admin),
+		"serve.yaml": fmt.Sprintf("version: 1\nrules: {file: rules.yaml, overlay: overlay.json}\nenvoy: {listen: %q, refunds: true}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", f.limits, f.admin),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -178,6 +179,9 @@ func TestEnvoy(t *testing.T) {
 		if got := f.statuses(1, "/bytes"); got != "200" {
 			t.Errorf("an answer whose bytes fit, or are charged afterwards: %s", got)
 		}
+	}
+	for range 4 {
+		eventually(t, "what the answer before gave back is there", func() bool { return f.statuses(1, "/back") == "200" })
 	}
 	eventually(t, "two answers of 70 bytes use up 100", func() bool { return f.statuses(1, "/bytes") == "429" })
 

@@ -49,8 +49,8 @@ type Config struct {
 	Listener net.Listener
 	// Files are those of TLS. If nil, the socket is plain.
 	Files *certificate.Files
-	// Silent is that of throttleenvoy.Service.
-	Silent bool
+	// Silent and Refunds are those of throttleenvoy.Service.
+	Silent, Refunds bool
 	// Quota is the quota service. If nil, there is none.
 	Quota *throttleenvoy.QuotaService
 	// Delay is how long it goes on after its context has ended, with its health red, and
@@ -84,7 +84,7 @@ var services = []string{"", rlspb.RateLimitService_ServiceDesc.ServiceName, "rat
 // must be called once.
 func (r *Role) Serve(ctx context.Context) error {
 	server := r.server()
-	rlspb.RegisterRateLimitServiceServer(server, &throttleenvoy.Service{Control: r.cfg.Control, Silent: r.cfg.Silent, Limits: true})
+	rlspb.RegisterRateLimitServiceServer(server, &throttleenvoy.Service{Control: r.cfg.Control, Silent: r.cfg.Silent, Refunds: r.cfg.Refunds, Limits: true})
 	if r.cfg.Quota != nil {
 		rlqspb.RegisterRateLimitQuotaServiceServer(server, r.cfg.Quota)
 		r.health.SetServingStatus(rlqspb.RateLimitQuotaService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)

@@ -112,7 +112,7 @@ func (p *program) serveEnvoy(ctx context.Context) error {
 	}
 	d := drain(p.began)
 	return envoy.New(envoy.Config{
-		Control: p.control, Listener: p.envoy.listener, Files: p.envoy.own, Silent: p.began.Envoy.Silent,
+		Control: p.control, Listener: p.envoy.listener, Files: p.envoy.own, Silent: p.began.Envoy.Silent, Refunds: p.began.Envoy.Refunds,
 		Delay: d.Delay, Timeout: d.Timeout, Log: p.log, Quota: p.envoy.quota,
 	}).Serve(ctx)
 }
