@@ -18,14 +18,14 @@ import (
 // others say by OK whether they alone would pass.
 //
 // It costs one call of the Store for all, besides those for shadow rules, and one more where
-// a refusal does not count, as by rules.Set.Kill. A Store that
-// cannot decide about their keys together ([limit.ErrAsks]), as where two requests are about
-// one key, or keys are in several slots of Redis, is called for each request in turn. If
-// one is refused then, those before it are charged, until GiveBack is called on them, and those
-// behind it are not.
+// a refusal does not count, as by rules.Set.Kill. A Store that cannot decide about their keys
+// together ([limit.ErrAsks]) is called for each request in turn: where two requests are about
+// one key, or keys are in several slots of Redis. If one is refused then, those before it are
+// charged, until GiveBack is called on them, and those behind it are not.
 //
-// The error is the first of those of Begin. All requests should have the same Version. If
-// a function of the caller's panics, the Admissions are ended.
+// The error is the first of those of Begin. All requests should have the same Version.
+// Functions of the caller's, such as OnEvent, are called in coroutines ([iter.Pull]), one at a
+// time, which end before BeginAll returns; if one of them panics, the Admissions are ended.
 func (c *Control) BeginAll(ctx context.Context, q []Request, a []*Admission) error {
 	switch {
 	case ctx == nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/throttle-go/throttle/throttleenvoy/internal/assign"
 )
 
-// QuotaUse is what a QuotaService has assigned of one limit, and what is used of it. All
-// rates are in events of the limit a second.
+// QuotaUse says how much of one limit a QuotaService has assigned, and how much of that is used.
+// All rates are in events of the limit a second.
 type QuotaUse struct {
 	// Key is the key in the Store: RULE/N/PART=VALUE and so on, see package rules.
 	Key string

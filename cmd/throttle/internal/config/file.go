@@ -75,7 +75,7 @@ type Envoy struct {
 	Listen  EnvoySocket   `name:"listen" need:"true" doc:"socket that it serves, by gRPC"`
 	Spread  time.Duration `name:"spread" least:"1ms" most:"1h" default:"that of gateway, or 1m" doc:"longest time that is added to Retry-After, so that refused callers do not return together"`
 	Silent  bool          `name:"silent" default:"false" doc:"tell callers only when to come again: Retry-After, without RateLimit and RateLimit-Policy"`
-	Refunds bool          `name:"refunds" default:"false" doc:"give back the hits of descriptors with is_negative_hits; whoever reaches the socket may then free any key of its limit"`
+	Refunds bool          `name:"refunds" default:"false" doc:"give back the hits of descriptors with is_negative_hits; all that reach the socket may then free any key of its limit"`
 	Quota   *Quota        `name:"quota" default:"none" doc:"the rate limit quota service (RLQS) on the same socket; {} has it as below"`
 }
 
