@@ -35,10 +35,13 @@ func BenchmarkTogether(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(p.Close)
+	far := rig.NewProxy(b, rig.SharedRedis(b).Addr)
+	far.Set(rig.Fault{Delay: 500 * time.Microsecond})
 	for _, of := range []struct {
 		name  string
 		store store.Store
 	}{
+		{"far-redis", &throttleredis.Store{Do: goRedis(b, far.Addr), Prefix: "together:"}},
 		{"redis", &throttleredis.Store{Do: clients.GoRedis(c), Prefix: "together:"}},
 		{"postgres", created(b, &throttlesql.Store{Query: clients.Pgx(p)})},
 	} {
