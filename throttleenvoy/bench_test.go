@@ -104,6 +104,24 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	}
 }
 
+// BenchmarkSeveral: a decision about several descriptors without gRPC and without a network.
+func BenchmarkSeveral(b *testing.B) {
+	for _, n := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("descriptors=%d", n), func(b *testing.B) {
+			s, in := serviceOf(b, benchRules), about()
+			for i := range n {
+				in.Descriptors = append(in.Descriptors, descriptor("user="+strconv.Itoa(i)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.ShouldRateLimit(context.Background(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkQuota: a report of many buckets, each of them used, is charged, divided and
 // answered; and the memory that a bucket takes.
 func BenchmarkQuota(b *testing.B) {
