@@ -59,6 +59,11 @@ d.user_id-8af925b5 # f:4:3 | d [user=id] | descriptor | 1/week`},
 d.user # f:3:3 | d [{key: user, not: [id]}] | descriptor | 9/h
 d.user_id # f:4:3 | d [user_id] | descriptor | 9/h
 d.user_id-8af925b5 # f:4:3 | d [user=id] | descriptor | 9/h`},
+		{"a '*' in keys stands for itself", "domain: d\ndescriptors:\n- key: r/*\n  value: r/*\n  descriptors: [{key: u, " + perHour + "}]\n- {key: r/*, value: x, " + perHour + "}\n- {key: r/*, " + perHour + "}\n- {key: r/a, value: r/a, " + perHour + "}\n", `
+d.r-_r-.u-02eb7a99 # f:5:17 | d [r/*=r/*, u] | descriptor | 9/h
+d.r-_x-18fa088d # f:6:3 | d [r/*=x] | descriptor | 9/h
+d.r-9e0a73e2 # f:7:3 | d [{key: r/*, not: [x, r/*]}] | descriptor | 9/h
+d.r-a_r-a-ea50b0ae # f:8:3 | d [r/a=r/a] | descriptor | 9/h`},
 		{"units and numbers", "domain: d\ndescriptors:\n- {key: m, rate_limit: {unit: Month, requests_per_unit: 1_000}}\n- {key: y, rate_limit: {unit: year, requests_per_unit: 0x10}}\n- {key: 5, value: true, rate_limit: {unit: week, requests_per_unit: 4294967295}}\n", `
 d.m # f:3:3 | d [m] | descriptor | 1000/30day
 d.y # f:4:3 | d ["y"] | descriptor | 16/365day

@@ -116,7 +116,7 @@ func (t *translation) override(g *group) {
 // pathOf is the way to a rule for all values of its last entry.
 func pathOf(r *rules.Rule) (path []step) {
 	for _, p := range r.Match.Descriptor {
-		to := &node{key: p.Key, text: p.Key}
+		to := &node{key: p.Key, value: p.Value, text: p.Key}
 		if p.Value != "" {
 			to.text += "_" + p.Value
 		}

@@ -86,6 +86,9 @@ func ways(level []*node) (all []way) {
 
 // waysTo returns the ways to a descriptor from each of the keys of its level.
 func waysTo(to *node, keys map[string][]way) (all []way) {
+	if strings.Contains(to.key, "*") { // which stands for itself
+		return []way{newWay(to.key, cmp.Or(to.value, "*"), to)}
+	}
 	literal, _, pattern := strings.Cut(to.text, "*")
 	for i := range literal {
 		key := literal[:i]

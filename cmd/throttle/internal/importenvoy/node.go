@@ -21,6 +21,7 @@ const (
 type node struct {
 	at       place
 	key      string
+	value    string // empty: any
 	text     string // KEY or KEY_VALUE, by which the reference looks it up
 	limit    *rateLimit
 	shadow   bool
@@ -43,7 +44,7 @@ type replaced struct {
 }
 
 // pattern reports whether the value of the node has a '*'.
-func (n *node) pattern() bool { return strings.Contains(n.text, "*") }
+func (n *node) pattern() bool { return strings.Contains(n.value, "*") }
 
 func (r *reading) descriptors(list *tree.Node) (all []*node) {
 	if list.Kind != tree.List && list.Kind != tree.Null {
@@ -77,14 +78,13 @@ func (r *reading) descriptor(from *tree.Node) *node {
 		r.fail(from, "more than %d descriptors; a file of rules has at most %d rules", mostDescriptors, mostRules)
 		return n
 	}
-	value := ""
 	for _, f := range r.fields(from, "a descriptor", "key", "value", "rate_limit", "descriptors",
 		"shadow_mode", "quota_mode", "share_threshold", "detailed_metric", "value_to_metric", "metadata") {
 		switch v := f.Value; f.Name {
 		case "key":
 			n.key = r.text(f.Name, v)
 		case "value":
-			value = r.text(f.Name, v)
+			n.value = r.text(f.Name, v)
 		case "rate_limit":
 			n.limit = r.rateLimit(v)
 		case "descriptors":
@@ -94,10 +94,10 @@ func (r *reading) descriptor(from *tree.Node) *node {
 		}
 	}
 	n.text = n.key
-	if value != "" {
-		n.text += "_" + value
+	if n.value != "" {
+		n.text += "_" + n.value
 	}
-	r.check(from, n, value)
+	r.check(from, n)
 	n.limited = n.limit != nil
 	for _, c := range n.children {
 		n.limited = n.limited || c.limited
@@ -132,16 +132,17 @@ func (r *reading) flag(n *node, f tree.Field) {
 }
 
 // check refuses what a descriptor cannot be, or rules cannot.
-func (r *reading) check(from *tree.Node, n *node, value string) {
+func (r *reading) check(from *tree.Node, n *node) {
+	if strings.Contains(n.key, "*") && n.value != n.key { // as Envoy Gateway names the routes of any host
+		r.notes.same(r.at(from), "a '*' in a key stands for itself; the reference finds descriptors with other keys by it too")
+	}
 	switch {
 	case n.key == "":
 		r.fail(from, "a descriptor without a key; write key: NAME")
-	case strings.Contains(n.key, "*"):
-		r.fail(from, "key %s: rules have patterns in values alone; write a descriptor for each key", words.Quote(n.key))
-	case len(n.key) > mostText, len(value) > mostText:
+	case len(n.key) > mostText, len(n.value) > mostText:
 		r.fail(from, "%s is longer than the %d bytes that rules take of a key or a value", words.Quote(n.text), mostText)
 	case n.share && !n.pattern():
-		r.fail(from, "share_threshold without a '*' in the value %s; leave it out, or write a pattern", words.Quote(value))
+		r.fail(from, "share_threshold without a '*' in the value %s; leave it out, or write a pattern", words.Quote(n.value))
 	case n.quota == nil:
 	case n.refuses():
 		if r.err == nil {

@@ -41,7 +41,6 @@ func TestRefused(t *testing.T) {
 		{file("key: x, value: 1.5"), "f:3:19: value: 1.5 is not a whole number that fits; write one, or put text in quotes"},
 		{file("key: x, value: 99999999999999999999"), "f:3:19: value: 99999999999999999999 is not a whole number that fits"},
 		{file("key: x, unit: 1e3"), "f:3:18: unit: 1e3 is not a whole number that fits"},
-		{file("key: x*"), "f:3:3: key x*: rules have patterns in values alone; write a descriptor for each key"},
 		{file("key: x, value: " + strings.Repeat("v", 257)), "is longer than the 256 bytes that rules take of a key or a value"},
 		{file("key: x, shadow_mode: 1"), "f:3:25: shadow_mode: 1; write true or false without quotes"},
 		{file("key: x, shadow_mode: 'true'"), "f:3:25: shadow_mode: true; write true or false without quotes"},
@@ -87,6 +86,8 @@ func TestNotes(t *testing.T) {
 		{"shadow_mode: true\n" + file("key: x, unit: day, rate_limit: {unit: day, requests_per_unit: 1, shadow_mode: true}"), "f:1:1: shadow_mode is ignored in the file, as the reference does; it belongs beside key\n" +
 			"f:4:12: unit is ignored in a descriptor, as the reference does; it belongs into rate_limit\n" +
 			"f:4:69: shadow_mode is ignored in rate_limit, as the reference does; it belongs beside key"},
+		{file("key: 'x*', " + perHour + "}\n- {key: 'y*', value: z"), "f:3:3: a '*' in a key stands for itself; the reference finds descriptors with other keys by it too (1 more)"},
+		{file("key: x/*, value: x/*, " + perHour), ""},
 		{file("key: x, rate_limit: {unit: day}"), "f:3:24: no requests_per_unit, which is 0: all are refused"},
 		{file("key: x, quota_mode: true"), "f:3:12: quota_mode without a limit that refuses; left out"},
 		{file("key: x, quota_mode: true, shadow_mode: true, " + perHour), "f:3:12: quota_mode without a limit that refuses; left out"},
