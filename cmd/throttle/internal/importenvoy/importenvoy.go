@@ -52,12 +52,32 @@ func Translate(sources []Source, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return t.translate(domains, o.Overrides)
+}
+
+// Resources returns the rules that decide as the reference does with the resources of a
+// management server: RateLimitConfigs of xDS in the wire format of Protocol Buffers, in any
+// order, each of a domain of its own. It is as Translate else, but for three things: places
+// are the name of a resource and a path; a limit that Envoy sends with a descriptor counts
+// in place of that of a rule (rules.Rule.Lookup), as there; and the name of a rule does not
+// depend on others at all, so that none starts unused where another comes or goes.
+func Resources(resources [][]byte) (Result, error) {
+	t := &translation{names: map[string]bool{}, most: mostRules, served: true}
+	domains, err := readResources(resources, &t.notes)
+	if err != nil {
+		return Result{}, err
+	}
+	return t.translate(domains, false)
+}
+
+// translate makes the rules of domains.
+func (t *translation) translate(domains []*domain, overrides bool) (Result, error) {
 	for _, d := range domains {
 		if err := t.domain(d); err != nil {
 			return Result{}, err
 		}
 	}
-	if o.Overrides {
+	if overrides {
 		t.join()
 	}
 	if n := len(t.set.Rules); n > mostRules {
@@ -79,7 +99,7 @@ func readAll(sources []Source, merge bool, n *notes) (all []*domain, err error) 
 	r := &reading{notes: n}
 	for _, s := range sources {
 		r.file = s.Name
-		d, err := r.domain(s.Data)
+		d, err := r.parse(s.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -99,16 +119,25 @@ func readAll(sources []Source, merge bool, n *notes) (all []*domain, err error) 
 	return all, nil
 }
 
-// place is where something stands.
+// place is where something stands: in a resource, file is its name and a path, and line is
+// zero.
 type place struct {
 	file         string
 	line, column int
 }
 
-func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column) }
+func (p place) String() string {
+	if p.line == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column)
+}
 
 // tooMany is the mistake of a limit for which there is no room.
 func (p place) tooMany() *tree.Error {
+	if p.line == 0 {
+		return p.fail("this limit would be rule %d; there are at most %d", mostRules+1, mostRules)
+	}
 	return p.fail("this limit would be rule %d; a file of rules has at most %d, and -overrides makes one of those for single values of a key", mostRules+1, mostRules)
 }
 

@@ -21,7 +21,8 @@ func (t *translation) name(domain string, path []step) string {
 		}
 	}
 	name := plain(whole)
-	if foreign || name != whole || len(name) > longestName || t.names[name] {
+	split := t.served && strings.Count(whole, ".") > len(path) // it may be the text of another path too
+	if foreign || split || name != whole || len(name) > longestName || t.names[name] {
 		short := strings.TrimRight(name[:min(len(name), longestName-9)], "-_.")
 		for name = short + digest(apart); t.names[name]; name = short + digest(apart) {
 			apart += "\n"

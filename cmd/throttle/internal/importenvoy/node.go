@@ -108,7 +108,7 @@ func (r *reading) descriptor(from *tree.Node) *node {
 // flag reads what is on or off.
 func (r *reading) flag(n *node, f tree.Field) {
 	const metrics = " is about metrics alone; left out"
-	at := place{r.file, f.Line, f.Column}
+	at := r.where(f.Line, f.Column)
 	if f.Name == "metadata" {
 		if f.Value.Kind != tree.Map && f.Value.Kind != tree.Null {
 			r.fail(f.Value, "metadata: must be a mapping, not %s", f.Value.Show())
@@ -179,7 +179,7 @@ func (r *reading) rateLimit(n *tree.Node) *rateLimit {
 			unlimited = r.yes(f.Name, v)
 		case "name":
 			l.name = r.text(f.Name, v)
-			r.notes.same(place{r.file, f.Line, f.Column}, "name: answers have the name of the rule; left out")
+			r.notes.same(r.where(f.Line, f.Column), "name: answers have the name of the rule; left out")
 		case "replaces":
 			l.replaces = r.replaces(v)
 		}

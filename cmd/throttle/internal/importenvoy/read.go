@@ -27,12 +27,21 @@ type domain struct {
 // wrong.
 type reading struct {
 	file  string
+	paths []string // of what stands at each line; nil: in a file
 	err   *tree.Error
 	notes *notes
 	count int // of descriptors, of all files
 }
 
-func (r *reading) at(n *tree.Node) place { return place{r.file, n.Line, n.Column} }
+func (r *reading) at(n *tree.Node) place { return r.where(n.Line, n.Column) }
+
+// where is a place in a file, or, of a resource, its name and a path.
+func (r *reading) where(line, column int) place {
+	if r.paths == nil {
+		return place{r.file, line, column}
+	}
+	return place{file: strings.TrimSpace(r.file + " " + r.paths[line-1])}
+}
 
 func (r *reading) fail(n *tree.Node, format string, a ...any) {
 	if r.err == nil {
@@ -40,7 +49,8 @@ func (r *reading) fail(n *tree.Node, format string, a ...any) {
 	}
 }
 
-func (r *reading) domain(data []byte) (*domain, error) {
+// parse reads the text of a file.
+func (r *reading) parse(data []byte) (*domain, error) {
 	root, err := tree.Parse(r.file, data)
 	if err != nil {
 		if flaw := (*tree.Error)(nil); errors.As(err, &flaw) && flaw.What == tree.Empty {
@@ -48,6 +58,10 @@ func (r *reading) domain(data []byte) (*domain, error) {
 		}
 		return nil, err
 	}
+	return r.domain(root)
+}
+
+func (r *reading) domain(root *tree.Node) (*domain, error) {
 	if root.Kind != tree.Map {
 		r.fail(root, "must be a mapping with domain and descriptors")
 	}
@@ -80,7 +94,7 @@ func (r *reading) domain(data []byte) (*domain, error) {
 func (r *reading) known(n *tree.Node) {
 	for _, f := range n.Fields {
 		if !slices.Contains(keys, f.Name) && r.err == nil {
-			r.err = place{r.file, f.Line, f.Column}.fail("key %s is not known; %s", words.Quote(f.Name), right(f.Name))
+			r.err = r.where(f.Line, f.Column).fail("key %s is not known; %s", words.Quote(f.Name), right(f.Name))
 		}
 		if f.Name != "metadata" { // whose content is free
 			r.value(f)
@@ -130,7 +144,7 @@ func (r *reading) fields(n *tree.Node, in string, read ...string) (all []tree.Fi
 		if slices.Contains(read, f.Name) {
 			all = append(all, f)
 		} else if r.err == nil {
-			r.notes.add(place{r.file, f.Line, f.Column}, "%s is ignored in %s, as the reference does%s", f.Name, in, belongs(f.Name))
+			r.notes.add(r.where(f.Line, f.Column), "%s is ignored in %s, as the reference does%s", f.Name, in, belongs(f.Name))
 		}
 	}
 	return all

@@ -16,8 +16,9 @@ type translation struct {
 	places []place // of the descriptors of the rules
 	names  map[string]bool
 	notes  notes
-	left   int // patterns that rules leave out
-	most   int // rules
+	left   int  // patterns that rules leave out
+	most   int  // rules
+	served bool // by a management server
 }
 
 // mostLeft bounds them, as a file of rules has at most 100,000 values.
@@ -97,6 +98,7 @@ func (t *translation) rule(d *domain, path []step) error {
 	if r.Key, err = keyOf(path); err != nil {
 		return err
 	}
+	r.Lookup = t.served && len(r.Key) > 0
 	t.set.Rules, t.places = append(t.set.Rules, r), append(t.places, n.at)
 	return nil
 }
