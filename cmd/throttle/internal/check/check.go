@@ -282,6 +282,9 @@ func (f *found) says() (all []string) {
 		if c.Rules != nil && c.Rules.URL != "" {
 			all = append(all, "rules by URL, which was not asked")
 		}
+		if c.Rules != nil && c.Rules.XDS != nil {
+			all = append(all, "rules by xDS from "+string(c.Rules.XDS.Server)+", which was not asked")
+		}
 	}
 	if f.rules != nil {
 		text := count(f.rules)

@@ -99,11 +99,23 @@ func (f *files) checkRules(c *File) {
 	if r.OverlayKeep != "" && r.Overlay != InStore {
 		f.refuse("rules.overlay_keep", "is for overlay: store")
 	}
+	f.checkXDS(c)
 	switch {
-	case r.File == "" && r.URL == "" && r.Overlay == "":
-		f.refuse("rules", "no source; write file, url or overlay")
+	case r.File == "" && r.URL == "" && r.Overlay == "" && r.XDS == nil:
+		f.refuse("rules", "no source; write file, url, xds or overlay")
 	case r.Overlay == InStore && !c.Store.Remote():
 		f.refuse("rules.overlay", "store: must be shared by all instances; write the url of a Redis or PostgreSQL into store, or a file here")
+	}
+}
+
+func (f *files) checkXDS(c *File) {
+	x := c.Rules.XDS
+	switch {
+	case x == nil:
+	case c.Envoy == nil:
+		f.refuse("rules.xds", "has rules for what Envoy asks, and nothing answers it; write envoy: {listen: \":8081\"} too")
+	case x.TLS != nil && (x.TLS.Cert == "") != (x.TLS.Key == ""):
+		f.refuse("rules.xds.tls", "cert and key belong together")
 	}
 }
 

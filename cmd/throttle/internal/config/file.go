@@ -9,7 +9,7 @@ import (
 type File struct {
 	Version int      `name:"version" need:"true" least:"1" most:"1" doc:"version of this format, in each file: 1"`
 	Store   *Store   `name:"store" doc:"where usage of each key is counted" default:"in this process"`
-	Rules   *Rules   `name:"rules" doc:"where the rules come from: file, then url, then overlay" default:"nobody is limited"`
+	Rules   *Rules   `name:"rules" doc:"where the rules come from: xds, then file, then url, then overlay" default:"nobody is limited"`
 	Gateway *Gateway `name:"gateway" doc:"the reverse proxy" default:"none"`
 	Envoy   *Envoy   `name:"envoy" doc:"the rate limit service of Envoy, and its quota service" default:"none"`
 	Egress  *Egress  `name:"egress" doc:"the proxy for callers of limited APIs" default:"none"`
@@ -39,8 +39,17 @@ type Rules struct {
 	Every       time.Duration `name:"every" least:"1s" most:"24h" default:"1m" doc:"time from one reading of url to the next"`
 	Timeout     time.Duration `name:"timeout" least:"10ms" most:"1m" default:"10s" doc:"longest time for one reading"`
 	Keep        Path          `name:"keep" default:"none" doc:"a file that keeps the last good rules of url, for a start while url is away"`
+	XDS         *XDS          `name:"xds" default:"none" doc:"a management server of xDS, such as Envoy Gateway, with the configuration of the rate limit service of Envoy; below file: rules of the same name in file and url replace those of the server"`
 	Overlay     Overlay       `name:"overlay" default:"none" doc:"where the admin API writes overrides, blocks and switches: a file of this process; or store, which all instances share in Redis or PostgreSQL"`
 	OverlayKeep Path          `name:"overlay_keep" default:"none" doc:"a file that keeps the last good overlay of store, for a start while the store is away or has lost it"`
+}
+
+// XDS is a management server.
+type XDS struct {
+	Server Target       `name:"server" need:"true" doc:"HOST:PORT of its aggregated discovery service (ADS, state of the world)"`
+	Node   string       `name:"node" need:"true" doc:"id of the node for which it has the configuration; for Envoy Gateway envoy-ratelimit"`
+	TLS    *UpstreamTLS `name:"tls" default:"plain HTTP/2" doc:"files in PEM form, read again for each connection; {} trusts the authorities of the system"`
+	Keep   Path         `name:"keep" default:"none" doc:"a file that keeps the last good rules of the server, for a start while it is away"`
 }
 
 // Gateway is the reverse proxy.
@@ -151,12 +160,12 @@ type Route struct {
 	Switch   string        `name:"degrade_switch" default:"none" doc:"a switch of the rules; while it is true, degraded answers all requests"`
 }
 
-// UpstreamTLS is for upstreams by https.
+// UpstreamTLS is for upstreams by https, and for a management server.
 type UpstreamTLS struct {
 	CA         Path   `name:"ca" default:"those of the system" doc:"authorities that are trusted"`
-	Cert       Path   `name:"cert" default:"none" doc:"certificate that is shown to the upstream"`
+	Cert       Path   `name:"cert" default:"none" doc:"certificate that is shown to the server"`
 	Key        Path   `name:"key" default:"none" doc:"its private key"`
-	ServerName string `name:"server_name" default:"the host" doc:"name that the certificate of the upstream must have"`
+	ServerName string `name:"server_name" default:"the host" doc:"name that the certificate of the server must have"`
 }
 
 // Shed is load shedding.

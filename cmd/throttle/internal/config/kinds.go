@@ -26,6 +26,8 @@ import (
 type (
 	// Listen is HOST:PORT, :PORT, unix:PATH or systemd:NAME.
 	Listen string
+	// Target is HOST:PORT of a server.
+	Target string
 	// Path is a file, from where the file stands that names it.
 	Path string
 	// Secret is text that is not shown.
@@ -73,6 +75,7 @@ var kinds = map[reflect.Type]kind{
 	reflect.TypeFor[time.Duration](): {what: "a duration", kind: tree.Text, unit: "s", pattern: durations.String(), read: readDuration},
 	reflect.TypeFor[netip.Prefix]():  {what: "an address or a network, as 10.0.0.0/8", kind: tree.Text, pattern: `^[0-9a-fA-F:.]+(/[0-9]{1,3})?$`, read: readNetwork},
 	reflect.TypeFor[Listen]():        {what: "an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock", kind: tree.Text, pattern: `^((unix|systemd):.+|.*:[0-9]{1,5})$`, read: readListen},
+	reflect.TypeFor[Target]():        {what: "HOST:PORT of a server", kind: tree.Text, pattern: `^[^/]+:[0-9]{1,5}$`, read: readTarget},
 	reflect.TypeFor[Path]():          {what: "the path of a file", kind: tree.Text, pattern: `.`, read: readPath},
 	reflect.TypeFor[Secret]():        {what: "a secret, as ${NAME} or ${file:PATH}", kind: tree.Text, pattern: `.`, read: readSecret},
 	reflect.TypeFor[Web]():           {what: "a URL, as https://HOST/PATH", kind: tree.Text, pattern: `^https?://[^/]`, read: readWeb},
@@ -174,6 +177,19 @@ func readListen(d *decoder, text string, v reflect.Value, _ field, _ kind) strin
 	}
 	if strings.ContainsAny(host, "/ ") {
 		return "the host must be a name or an address"
+	}
+	v.SetString(text)
+	return ""
+}
+
+func readTarget(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
+	host, port, err := net.SplitHostPort(text)
+	n, notOne := strconv.Atoi(port)
+	switch {
+	case err != nil || host == "" || strings.ContainsAny(host, "/ "):
+		return "must be HOST:PORT, as envoy-gateway:18001" + words.Brackets(text)
+	case notOne != nil || n < 1 || n > math.MaxUint16:
+		return "the port must be a number from 1 to 65535"
 	}
 	v.SetString(text)
 	return ""

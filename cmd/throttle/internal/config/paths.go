@@ -37,6 +37,9 @@ func (c *File) Writes() (all []Write) {
 	}
 	if r := c.Rules; r != nil {
 		all = append(all, Write{"rules.keep", string(r.Keep)}, Write{"rules.overlay_keep", string(r.OverlayKeep)})
+		if r.XDS != nil {
+			all = append(all, Write{"rules.xds.keep", string(r.XDS.Keep)})
+		}
 		if r.Overlay != InStore {
 			all = append(all, Write{"rules.overlay", string(r.Overlay)})
 		}
@@ -57,6 +60,9 @@ func (f *files) reads(all []Named, c *File) (list []use) {
 	add := func(path string, file Path) { list = append(list, use{"the file of " + path, string(file)}) }
 	if c.Rules != nil {
 		add("rules.file", c.Rules.File)
+		if x := c.Rules.XDS; x != nil {
+			x.TLS.reads("rules.xds.tls", add)
+		}
 	}
 	if c.Admin != nil {
 		c.Admin.Listen.TLS.reads("admin.listen.tls", add)
@@ -69,9 +75,7 @@ func (f *files) reads(all []Named, c *File) (list []use) {
 	}
 	for i, r := range c.Gateway.Routes {
 		path := fmt.Sprintf("gateway.routes[%d].", i)
-		if t := r.TLS; t != nil {
-			(&TLS{Cert: t.Cert, Key: t.Key, ClientCA: t.CA}).reads(path+"tls", add)
-		}
+		r.TLS.reads(path+"tls", add)
 		if r.Degraded != nil {
 			add(path+"degraded.file", r.Degraded.File)
 		}
@@ -84,6 +88,12 @@ func (t *TLS) reads(path string, add func(path string, file Path)) {
 		add(path, t.Cert)
 		add(path, t.Key)
 		add(path, t.ClientCA)
+	}
+}
+
+func (t *UpstreamTLS) reads(path string, add func(path string, file Path)) {
+	if t != nil {
+		(&TLS{Cert: t.Cert, Key: t.Key, ClientCA: t.CA}).reads(path, add)
 	}
 }
 

@@ -28,6 +28,8 @@ func TestWrittenFiles(t *testing.T) {
 		{"store: {url: 'memory:', snapshot: s}\nrules: {url: 'http://a', keep: latest}", "4:32: rules.keep: would replace the file of store.snapshot; "},
 		{"rules: {file: rules.yaml, url: 'http://a', keep: DIR/rules.yaml}", "3:50: rules.keep: would replace the file of rules.file; "},
 		{"rules: {url: 'http://a', keep: f.yaml}", "3:32: rules.keep: would replace DIR/f.yaml; name another file"},
+		{"envoy: {listen: ':81'}\nrules: {xds: {server: 'h:1', node: n, keep: f.yaml}}", "4:45: rules.xds.keep: would replace DIR/f.yaml; name another file"},
+		{"envoy: {listen: ':81'}\nrules: {xds: {server: 'h:1', node: n, keep: key.pem, tls: {cert: c.pem, key: key.pem}}}", "4:45: rules.xds.keep: would replace the file of rules.xds.tls; "},
 		{"rules: {overlay: folder/../f.yaml}", "3:18: rules.overlay: would replace DIR/f.yaml; "},
 		{"rules: {url: 'http://a', keep: o, overlay: ./o}", "3:44: rules.overlay: would replace the file of rules.keep; "},
 		{"store: {url: 'redis://a'}\nrules: {overlay: store, overlay_keep: f.yaml}", "4:39: rules.overlay_keep: would replace DIR/f.yaml; "},

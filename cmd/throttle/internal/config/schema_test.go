@@ -82,6 +82,7 @@ var samples = map[reflect.Type]struct{ good, bad []string }{
 	reflect.TypeFor[bool]():     {[]string{"true", "false"}, []string{"yes", "1", "'true'", "{}"}},
 	reflect.TypeFor[int]():      {[]string{"'${PORT}'"}, []string{"-1", "x", "1.5", "'1'", "true", "[[1]]"}},
 	reflect.TypeFor[Listen]():   {[]string{"':80'", "'127.0.0.1:${PORT}'", "unix:/a"}, []string{"80", "localhost", "''", "'unix:'"}},
+	reflect.TypeFor[Target]():   {[]string{"'h:1'", "'[::1]:65535'", "'${WORD}:80'"}, []string{"h", "':1'", "'h:x'", "1", "''", "'http://h:1'"}},
 	reflect.TypeFor[Path]():     {[]string{"x"}, []string{"1", "''", "{}"}},
 	reflect.TypeFor[Secret]():   {[]string{"x", "'${PASS}'"}, []string{"1", "''"}},
 	reflect.TypeFor[Field]():    {[]string{"header:X-Api-Key"}, []string{"Authorization", "'header:'", "'header:a b'", "1", "''"}},

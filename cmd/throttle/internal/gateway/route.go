@@ -91,7 +91,7 @@ func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	if err := t.readMatch(); err != nil {
 		return nil, flawf(at("match"), "%v", err)
 	}
-	secure, err := t.TLS.config(g.log)
+	secure, err := t.TLS.Config(g.log)
 	if err != nil {
 		return nil, flawf(at("tls"), "%v", err)
 	}
@@ -183,8 +183,9 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 	return p, nil
 }
 
-// config reads the files; nil if there are none.
-func (u UpstreamTLS) config(log *slog.Logger) (*tls.Config, error) {
+// Config reads the files, and the certificate again for each handshake; nil if there are
+// none. What is wrong with them later, and when they expire, is logged.
+func (u UpstreamTLS) Config(log *slog.Logger) (*tls.Config, error) {
 	if u == (UpstreamTLS{}) {
 		return nil, nil
 	}

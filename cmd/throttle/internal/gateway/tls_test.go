@@ -160,7 +160,7 @@ func TestUpstreamCertificate(t *testing.T) {
 	}
 	renewed := certificateUntil(t, "127.0.0.3", time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)) // counts in the bubble
 	bubble.Test(t, func(t *testing.T) {
-		c, err := of.config(slog.New(slog.DiscardHandler))
+		c, err := of.Config(slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestUpstreamCertificate(t *testing.T) {
 			t.Errorf("shown %s, want the second from its change on", got)
 		}
 	})
-	if _, err := of.config(nil); err == nil {
+	if _, err := of.Config(nil); err == nil {
 		t.Error("a route with a wrong key is put into use")
 	}
 }

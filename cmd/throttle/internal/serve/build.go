@@ -78,7 +78,7 @@ func routes(f *config.File) (all []gateway.Route, err error) {
 			Match: r.Match, To: texts(r.To), PassHost: r.PassHost, Timeout: r.Timeout, Idle: r.Idle, MaxBody: int64(r.MaxBody), Upgrades: r.Upgrades,
 		}
 		if t := r.TLS; t != nil {
-			to.TLS = gateway.UpstreamTLS{CA: string(t.CA), Cert: string(t.Cert), Key: string(t.Key), ServerName: t.ServerName}
+			to.TLS = upstreamTLS(t)
 		}
 		if s := r.Shed; s != nil {
 			to.Shed = &gateway.Shed{MaxInFlight: s.MaxInFlight, MaxWaiting: s.MaxWaiting, MaxWait: s.MaxWait}

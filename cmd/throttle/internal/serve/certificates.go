@@ -36,6 +36,9 @@ func Warnings(f *config.File, now time.Time) (all []string) {
 	if f.Envoy != nil {
 		warn("envoy.listen", f.Envoy.Listen.TLS)
 	}
+	if f.Rules != nil && f.Rules.XDS != nil && f.Rules.XDS.TLS != nil {
+		warn("rules.xds", &config.TLS{Cert: f.Rules.XDS.TLS.Cert, Key: f.Rules.XDS.TLS.Key})
+	}
 	if f.Gateway == nil {
 		return all
 	}

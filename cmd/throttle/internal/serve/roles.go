@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -227,7 +228,7 @@ func Check(f *config.File) error {
 			return err
 		}
 	}
-	if err := checkEgress(f); err != nil || f.Gateway == nil {
+	if err := cmp.Or(checkServer(f, nil), checkEgress(f)); err != nil || f.Gateway == nil {
 		return err
 	}
 	if err := checkListeners(f); err != nil {

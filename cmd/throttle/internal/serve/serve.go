@@ -145,6 +145,7 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 	}
 	if err = p.openRoles(ctx); err != nil {
 		err = errors.Join(err, p.closeRoles())
+		p.sources.end()
 		p.storage.close()
 		return err
 	}

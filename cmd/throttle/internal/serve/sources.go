@@ -26,8 +26,8 @@ const (
 	mostChanges = 10
 )
 
-// sources are where the rules come from: a file, a URL on top of it, and an overlay
-// on top of both.
+// sources are where the rules come from: a management server, a file on top of it, a URL on
+// top of that, and an overlay on top of all.
 type sources struct {
 	stack *rules.Stack // nil: no rules are configured
 	all   []admin.Source
@@ -36,17 +36,23 @@ type sources struct {
 	keys  bool          // logs show keys of callers
 	log   *slog.Logger
 	after func(*rules.Live) // each swap; nil: nothing
+	end   func()            // ends the connection to the management server
 }
 
-// openSources reads the rules for the first time. A bad file is an error; a URL or an
-// overlay that is away is said, and asked again.
+// openSources reads the rules for the first time. A bad file is an error; a management
+// server, a URL or an overlay that is away is said, and asked again.
 func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *slog.Logger) (*sources, error) {
-	s := &sources{log: log, keys: f.Admin != nil && f.Admin.ShowKeys}
+	s := &sources{log: log, keys: f.Admin != nil && f.Admin.ShowKeys, end: func() {}}
 	r := f.Rules
 	if r == nil {
 		return s, nil
 	}
 	s.stack = &rules.Stack{Shared: shared, Keep: string(r.OverlayKeep), OnSwap: s.swapped, OnState: s.reporter("overlay", string(r.Overlay))}
+	if r.XDS != nil {
+		if err := s.openServer(ctx, f, log); err != nil {
+			return nil, err
+		}
+	}
 	if r.File != "" {
 		s.path = string(r.File)
 		s.file = &rules.Source{Fetch: rules.FromFile(s.path), Read: tree.Rules, Every: everyFile}
@@ -65,6 +71,7 @@ func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *
 	_ = s.stack.Refresh(first) // the reporters say what is wrong
 	if s.file != nil {
 		if err := s.file.Status().Err; err != nil {
+			s.end()
 			return nil, flawOf(f, s.path, err)
 		}
 	}
@@ -172,6 +179,7 @@ func (s *sources) reporter(name, from string) func(rules.Status) {
 
 // run reads the sources now and then, until ctx ends.
 func (s *sources) run(ctx context.Context) {
+	defer s.end()
 	if s.stack != nil {
 		s.stack.Run(ctx)
 	}
