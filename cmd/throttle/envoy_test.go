@@ -84,12 +84,18 @@ func envoyProgram(t *testing.T) string {
 
 func front(t *testing.T) *fronted {
 	t.Helper()
+	return frontBy(t, "testdata/envoy.yaml", "file: rules.yaml, overlay: overlay.json")
+}
+
+// frontBy is front with another file of Envoy and other sources of rules.
+func frontBy(t *testing.T, file, sources string) *fronted {
+	t.Helper()
 	envoy := envoyProgram(t)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 70)) }))
 	t.Cleanup(service.Close)
 	ports, dir := freePorts(t, 4), t.TempDir()
 	f := &fronted{t: t, open: ports[0], closed: ports[1], limits: ports[2], admin: ports[3], file: filepath.Join(dir, "serve.yaml")}
-	text, err := os.ReadFile("testdata/envoy.yaml")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +104,7 @@ func front(t *testing.T) *fronted {
 		"port_value: LIMITS", "port_value: "+port(f.limits), "port_value: SERVICE", "port_value: "+port(service.Listener.Addr().String())).Replace(string(text))
 	for name, text := range map[string]string{
 		"envoy.yaml": config, "rules.yaml": envoyRules,
-		"serve.yaml": fmt.Sprintf("version: 1\nrules: {file: rules.yaml, overlay: overlay.json}\nenvoy: {listen: %q, refunds: true}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", f.limits, f.admin),
+		"serve.yaml": fmt.Sprintf("version: 1\nrules: {%s}\nenvoy: {listen: %q, refunds: true}\nadmin: {listen: %q}\ndrain: {delay: 0s}\n", sources, f.limits, f.admin),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
