@@ -56,7 +56,7 @@ type Config struct {
 	// Known are the names that rules.Request.Value and Cost understand, as given to
 	// rules.Parse.
 	Known []string
-	// Sources are where the rules come from, in their order, by name: "file",
+	// Sources are where the rules come from, in their order, by name: "xds", "file",
 	// "url". The metrics and /readyz read their Status.
 	Sources []Source
 	// Stack has the Overlay that the API writes to, shared by all instances, and the

@@ -41,6 +41,12 @@ const bothRules = `rules:
 // over limit.
 func (r *running) asking(user string, n int) (got string) {
 	r.t.Helper()
+	return r.askingBy(&descriptorpb.RateLimitDescriptor{Entries: []*descriptorpb.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}, n)
+}
+
+// askingBy is asking about any descriptor.
+func (r *running) askingBy(d *descriptorpb.RateLimitDescriptor, n int) (got string) {
+	r.t.Helper()
 	var at struct{ Envoy string }
 	if err := json.Unmarshal([]byte(r.said("serving")), &at); err != nil {
 		r.t.Fatal(err)
@@ -52,8 +58,7 @@ func (r *running) asking(user string, n int) (got string) {
 	defer conn.Close()
 	for range n {
 		out, err := rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(r.t.Context(), &rlspb.RateLimitRequest{
-			Domain:      "edge",
-			Descriptors: []*descriptorpb.RateLimitDescriptor{{Entries: []*descriptorpb.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}},
+			Domain: "edge", Descriptors: []*descriptorpb.RateLimitDescriptor{d},
 		})
 		if err != nil {
 			r.t.Fatal(err)

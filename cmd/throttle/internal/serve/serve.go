@@ -38,9 +38,9 @@ It listens where the files say, and nowhere else. Logs are on standard error.
 
 The rules, the routes and the log level change while it runs: when a file does,
 or at SIGHUP. A bad file is refused whole, and the old one stays in use. It starts
-without its store and without the URL of its rules, and says so. At SIGTERM it
-goes on for drain.delay, takes no more connections, and answers what is in
-flight; a second signal kills. FILE is - for standard input.
+without its store, and without the URL or the management server of its rules, and
+says so. At SIGTERM it goes on for drain.delay, takes no more connections, and
+answers what is in flight; a second signal kills. FILE is - for standard input.
 
 Examples:
   throttle serve gateway.yaml

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	descriptorpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -72,6 +74,13 @@ func TestXDS(t *testing.T) {
 	r.said("the rules can be read again", `"source":"xds"`)
 	if got := r.asking("jane", 2); got != "ox" {
 		t.Errorf("a good version: %s", got)
+	}
+	stated := &descriptorpb.RateLimitDescriptor{
+		Entries: []*descriptorpb.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}},
+		Limit:   &descriptorpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 6, Unit: typepb.RateLimitUnit_HOUR},
+	}
+	if got := r.askingBy(stated, 7); got != "oooooox" {
+		t.Errorf("with a limit of 6 that Envoy states: %s", got)
 	}
 	r.write("rules.yaml", "rules: [{name: edge.user, match: {domains: edge, descriptor: user}, key: descriptor, limits: 6/h fixed-window}]\n")
 	eventually(t, "the file replaces the rule", func() bool { return r.asking("jane", 1) == "o" })
