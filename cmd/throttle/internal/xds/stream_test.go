@@ -3,11 +3,14 @@ package xds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	discoverypb "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/throttle-go/throttle/internal/bubble"
 )
@@ -50,4 +53,51 @@ func TestAnswersArePaced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// scripted is a server that sends one response after the other.
+type scripted struct {
+	discoverypb.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+	sends []*discoverypb.DiscoveryResponse
+	got   []string
+}
+
+func (s *scripted) Send(r *discoverypb.DiscoveryRequest) error {
+	s.got = append(s.got, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.GetVersionInfo(), r.GetResponseNonce(), r.GetErrorDetail().GetMessage())))
+	return nil
+}
+
+func (s *scripted) Recv() (*discoverypb.DiscoveryResponse, error) {
+	if len(s.sends) == 0 {
+		return nil, io.EOF
+	}
+	in := s.sends[0]
+	s.sends = s.sends[1:]
+	return in, nil
+}
+
+// TestAnswers: an answer has the nonce, the version that was taken last, and what is wrong.
+// What is of another type is not answered.
+func TestAnswers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		other := []*anypb.Any{{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster"}}
+		ads := &scripted{sends: []*discoverypb.DiscoveryResponse{
+			{TypeUrl: resourceType, VersionInfo: "1", Nonce: "a"},
+			{TypeUrl: other[0].GetTypeUrl(), VersionInfo: "8", Nonce: "x"},
+			{TypeUrl: resourceType, VersionInfo: "2", Nonce: "b", Resources: other},
+			{TypeUrl: resourceType, VersionInfo: "3", Nonce: "c"},
+		}}
+		c := new(Client)
+		c.Use = func(ctx context.Context) error {
+			_, _, err := c.Fetch(ctx, "")
+			return err
+		}
+		if err := (&stream{Client: c, ads: ads}).run(t.Context()); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		want := "[ 1 a 1 b resource 0 is a type.googleapis.com/envoy.config.cluster...; it must be a " + resourceType + " 3 c]"
+		if got := fmt.Sprint(ads.got); got != want {
+			t.Errorf("the answers are\n%s\nwant\n%s", got, want)
+		}
+	})
 }

@@ -38,6 +38,16 @@ func follow(t *testing.T, addr string, log *slog.Logger) (from *rules.Source, en
 	return from, end
 }
 
+// lost waits until a source knows that its server is away.
+func lost(t *testing.T, from *rules.Source) {
+	t.Helper()
+	for began := time.Now(); from.Refresh(t.Context()) == nil; {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the connection is not lost after 20 s")
+		}
+	}
+}
+
 // limits are the rules in use, by domain.
 func limits(from *rules.Source) string {
 	var all []string
@@ -91,8 +101,7 @@ func TestClientAway(t *testing.T) {
 		t.Fatalf("at first: %s", limits(from))
 	}
 	s.Stop()
-	for from.Refresh(t.Context()) == nil { // until the loss is seen
-	}
+	lost(t, from)
 	if is := from.Status(); limits(from) != "a 1" || !strings.HasPrefix(is.Err.Error(), "rules: "+s.Addr+": ") || strings.Contains(is.Err.Error(), "\n") {
 		t.Errorf("while it is away: %s, %v", limits(from), is.Err)
 	}
@@ -138,8 +147,7 @@ func TestClientTooLong(t *testing.T) {
 	long := xdstest.PerHour("b", 1)
 	long.Descriptors[0].Value = strings.Repeat("x", 17<<20)
 	s.Set("2", long)
-	for from.Refresh(t.Context()) == nil {
-	}
+	lost(t, from)
 	if is := from.Status(); limits(from) != "a 1" || !strings.Contains(is.Err.Error(), "larger than max (17825") {
 		t.Errorf("%s, %v", limits(from), is.Err)
 	}
