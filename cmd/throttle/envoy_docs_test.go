@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestEnvoyDocs: Envoy takes the configuration of docs/envoy.md and docs/envoy-quota.md, and
@@ -24,6 +27,21 @@ func TestEnvoyDocs(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), envoyProgram(t), "--mode", "validate", "-l", "error", "-c", filepath.Join(dir, "envoy.yaml")).CombinedOutput(); err != nil {
 			t.Errorf("%s: envoy --mode validate: %v\n%s", x.page, err, out)
 		}
+	}
+}
+
+// TestXDSDocs: the file of a management server in docs/envoy.md is good.
+func TestXDSDocs(t *testing.T) {
+	dir := docFiles(t, "envoy.md")
+	cert, key := clitest.Certificate(t, time.Now().Add(-time.Hour), time.Now().Add(1000*24*time.Hour))
+	for name, data := range map[string][]byte{"ca.crt": cert, "tls.crt": cert, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := play(t.Context(), "check", filepath.Join(dir, "xds.yaml"))
+	if code != 0 || errs != "" || !strings.Contains(out, "rules by xDS from envoy-gateway:18001") {
+		t.Errorf("throttle check: code %d, %s%s", code, out, errs)
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Server) Set(name string, all ...*ratelimitpb.RateLimitConfig) {
 	}
 }
 
-// Answered waits for an answer to a version: what was refused of it, or nothing.
+// Answered waits for an answer to a version, and returns why it was refused, or nothing.
 func (s *Server) Answered(name string) (refused string) {
 	s.t.Helper()
 	late := time.After(20 * time.Second)
