@@ -99,5 +99,10 @@ func TestAnswers(t *testing.T) {
 		if got := fmt.Sprint(ads.got); got != want {
 			t.Errorf("the answers are\n%s\nwant\n%s", got, want)
 		}
+		data, tag, err := c.Fetch(t.Context(), "")
+		same, again, e := c.Fetch(t.Context(), tag)
+		if data == nil || err != nil || same != nil || again != tag || e != nil {
+			t.Errorf("Fetch = %s, %v; with its tag %s, %v, want nothing new", data, err, same, e)
+		}
 	})
 }

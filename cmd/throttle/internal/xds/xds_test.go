@@ -106,6 +106,10 @@ func TestClientAway(t *testing.T) {
 		t.Errorf("while it is away: %s, %v", limits(from), is.Err)
 	}
 	again := xdstest.Start(t, s.Addr)
+	<-again.Requests // it has subscribed again
+	if err := from.Refresh(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "it has sent nothing since it was connected again") {
+		t.Errorf("of a server that has nothing yet: %v", err)
+	}
 	again.Set("1", xdstest.PerHour("a", 2))
 	if again.Answered("1") != "" || limits(from) != "a 2" || from.Status().Err != nil {
 		t.Errorf("when it is back: %s, %v", limits(from), from.Status().Err)
