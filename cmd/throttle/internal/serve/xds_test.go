@@ -9,10 +9,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,4 +189,30 @@ func TestXDSFiles(t *testing.T) {
 	if err := Check(f); err == nil || err.Error() != want {
 		t.Errorf("Check = %v, want %s", err, want)
 	}
+}
+
+// TestXDSEnds: nothing of the connection to a management server outlives the program, nor
+// a start that fails.
+func TestXDSEnds(t *testing.T) {
+	s := xdstest.Start(t, "")
+	s.Set("1", xdstest.PerHour("edge", 2))
+	ended := func(when string) {
+		t.Helper()
+		all := make([]byte, 1<<20)
+		if all = all[:runtime.Stack(all, true)]; bytes.Contains(all, []byte("xds.(*Client).Run")) {
+			t.Errorf("after %s the client still runs", when)
+		}
+	}
+	dir := folder(t, nil, "f.yaml", servedFile(s.Addr, ""), "taken.yaml", strings.Replace(servedFile(s.Addr, ""), "envoy: {listen: 127.0.0.1:0}", "envoy: {listen: '"+s.Addr+"'}", 1))
+	start(t, dir, "f.yaml").stop()
+	ended("the end")
+	told := false
+	(&sources{end: func() { told = true }}).run(t.Context())
+	if !told {
+		t.Error("the end of the sources does not end the client")
+	}
+	if err := Run(t.Context(), []string{filepath.Join(dir, "taken.yaml")}, nil, io.Discard, io.Discard); err == nil {
+		t.Error("a socket that another has: no error")
+	}
+	ended("a start that fails")
 }
