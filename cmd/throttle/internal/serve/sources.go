@@ -69,11 +69,9 @@ func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *
 	first, cancel := context.WithTimeout(ctx, firstWait)
 	defer cancel()
 	_ = s.stack.Refresh(first) // the reporters say what is wrong
-	if s.file != nil {
-		if err := s.file.Status().Err; err != nil {
-			s.end()
-			return nil, flawOf(f, s.path, err)
-		}
+	if err := s.fileFlaw(ctx, f); err != nil {
+		s.end()
+		return nil, err
 	}
 	return s, nil
 }
@@ -93,6 +91,21 @@ func (s *sources) follow(do func(*rules.Live)) {
 		s.after = do
 		do(&s.stack.Live)
 	}
+}
+
+// fileFlaw is what is wrong with the file of rules at the start. That it does not fit on top
+// of what a management server sends is only logged: no server keeps the program from a start.
+func (s *sources) fileFlaw(ctx context.Context, f *config.File) error {
+	if s.file == nil || s.file.Status().Err == nil {
+		return nil
+	}
+	err := s.file.Status().Err
+	alone := rules.Source{Fetch: s.file.Fetch, Read: s.file.Read}
+	if f.Rules.XDS == nil || alone.Refresh(ctx) != nil {
+		return flawOf(f, s.path, err)
+	}
+	s.log.Error("the rules of the file do not fit on top of those of the management server", "source", "file", "from", s.path, "err", err)
+	return nil
 }
 
 // flawOf is what is wrong with the file of rules, with its place.

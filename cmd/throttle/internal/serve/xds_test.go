@@ -22,6 +22,7 @@ import (
 
 	descriptorpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	ratelimitpb "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -188,6 +189,33 @@ func TestXDSFiles(t *testing.T) {
 	}
 	if err := Check(f); err == nil || err.Error() != want {
 		t.Errorf("Check = %v, want %s", err, want)
+	}
+}
+
+// TestXDSTooMany: where a file has no room on top of what a server sends, the program starts
+// all the same, with the rules of the server.
+func TestXDSTooMany(t *testing.T) {
+	s := xdstest.Start(t, "")
+	many := xdstest.PerHour("edge", 2)
+	for i := range 999 {
+		many.Descriptors = append(many.Descriptors, &ratelimitpb.RateLimitDescriptor{Key: fmt.Sprint("k", i), RateLimit: many.GetDescriptors()[0].GetRateLimit()})
+	}
+	s.Set("1", many)
+	dir := folder(t, nil, "f.yaml", strings.Replace(servedFile(s.Addr, ""), "{xds", "{file: rules.yaml, xds", 1), "rules.yaml", "rules: [{name: more, limits: 1/s}]\n")
+	r := start(t, dir, "f.yaml")
+	r.said("the rules of the file do not fit on top of those of the management server", "more than 1000 rules")
+	if got := r.asking("jane", 3); got != "oox" {
+		t.Errorf("with the rules of the server: %s", got)
+	}
+	s.Set("2", xdstest.PerHour("edge", 2))
+	s.Answered("2")
+	r.write("rules.yaml", "rules: [{name: more, limits: 2/s}]\n")
+	r.said("the rules can be read again", `"source":"file"`)
+	r.stop()
+	write(t, filepath.Join(dir, "rules.yaml"), "rules: [{name: more, limits: 1/x}]\n")
+	var errs bytes.Buffer
+	if err := Run(t.Context(), []string{filepath.Join(dir, "f.yaml")}, nil, &errs, &errs); exit.Code(err, &errs) != 2 {
+		t.Errorf("a bad file: %v, %s", err, &errs)
 	}
 }
 
