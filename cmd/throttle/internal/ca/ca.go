@@ -112,7 +112,7 @@ func hostsOf(text string) (all []string, err error) {
 		return nil, nil
 	}
 	for one := range strings.SplitSeq(text, ",") {
-		t, err := intercept.ParseHost(strings.TrimSpace(one))
+		t, err := intercept.ParsePermitted(strings.TrimSpace(one))
 		switch {
 		case err != nil:
 			return nil, usage.Errorf("ca: -hosts %s: %v", words.Quote(one), err)

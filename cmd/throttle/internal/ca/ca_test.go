@@ -27,6 +27,7 @@ func TestRun(t *testing.T) {
 		{[]string{"-hosts", "api.github.com,"}, 2, `ca: -hosts "": the host is missing`, true},
 		{[]string{"-hosts", "https://api.github.com"}, 2, "without https://", true},
 		{[]string{"-hosts", "*.github.com"}, 2, "has '*'", true},
+		{[]string{"-hosts", "api.github.com,com"}, 2, "ca: -hosts com: is a public suffix, below which anyone may have a host; write the host of the API", true},
 		{[]string{"-hosts", strings.Join(many(300), ",")}, 2, "is for 256 at most", true},
 		{[]string{"more"}, 2, "more is too much", true},
 		{[]string{"-hosts", ""}, 2, "is empty", true},
@@ -37,6 +38,8 @@ func TestRun(t *testing.T) {
 		{[]string{"-hosts", "api.openai.com"}, 2, "is for api.github.com and localhost; add -renew to make it for api.openai.com", true},
 		{[]string{"-renew"}, 0, "made " + dir + ", for api.github.com and localhost, until", false},
 		{[]string{"-renew", "-hosts", "api.openai.com"}, 0, "made " + dir + ", for api.openai.com, until", false},
+		{[]string{"-renew", "-hosts", "com"}, 2, "-hosts com: is a public suffix", true},
+		{[]string{"-renew", "-hosts", "s3.amazonaws.com"}, 0, "Beware: below s3.amazonaws.com are hosts of others, for which the key can speak too.", false},
 	} {
 		out, errs, code := clitest.Play(t.Context(), Run, append([]string{"-dir", dir}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) || code != 0 && strings.Count(errs, "\n") != 1 {

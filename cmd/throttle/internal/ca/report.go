@@ -47,6 +47,9 @@ func (o *options) report(w io.Writer, c *x509.Certificate, verb string, now time
 	if doubt := intercept.Doubt(c, o.dir, now); doubt != "" {
 		fmt.Fprintf(&b, "Beware: %s.\n", doubt)
 	}
+	if shared := intercept.Shared(intercept.Permitted(c)); len(shared) > 0 {
+		fmt.Fprintf(&b, "Beware: below %s are hosts of others, for which the key can speak too.\n", list(shared))
+	}
 	o.bundle(&b)
 	o.trust(&b)
 	_, err := io.WriteString(w, b.String())

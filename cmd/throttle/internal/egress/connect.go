@@ -64,11 +64,16 @@ func (p *Proxy) interceptable(texts []string) (all []intercept.Target, err error
 	case len(apis) == 0:
 		return nil, flawf("intercept", none)
 	case len(texts) == 0:
+		for _, t := range apis {
+			if _, err := intercept.ParsePermitted(t.Authority()); err != nil {
+				return nil, flawf("intercept", "%s: %v", t.Authority(), err)
+			}
+		}
 		return apis, nil
 	}
 	for i, text := range texts {
 		path := fmt.Sprintf("intercept.hosts[%d]", i)
-		t, err := intercept.ParseHost(text)
+		t, err := intercept.ParsePermitted(text)
 		switch {
 		case err != nil:
 			return nil, flawf(path, "%s: %v", words.Quote(text), err)

@@ -279,6 +279,7 @@ func TestBadIntercept(t *testing.T) {
 	}{
 		{Intercept{Hosts: []string{"api.example.com", "plain.example.com"}}, "intercept.hosts[1]", "plain.example.com: is the host of no API by https; they are api.example.com, other.example.com:8443"},
 		{Intercept{Hosts: []string{"other.example.com"}}, "intercept.hosts[0]", "is the host of no API"},
+		{Intercept{Hosts: []string{"co.uk"}}, "intercept.hosts[0]", "co.uk: is a public suffix, below which anyone may have a host; write the host of the API, as api.example.com"},
 		{Intercept{Hosts: []string{"https://api.example.com"}}, "intercept.hosts[0]", "without https://"},
 		{Intercept{Tunnel: []string{"ok.example", "10.0.0.1/8"}}, "intercept.tunnel[1]", "want a network"},
 		{Intercept{CA: filepath.Join(t.TempDir(), "none")}, "intercept.ca", "/none -hosts api.example.com,other.example.com'"},
@@ -311,6 +312,7 @@ func TestBadConnectFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"-to https://h -tunnel x":                               "egress: -tunnel is for -intercept or -ca, which are missing",
 		"-to https://h -intercept x -ca " + none:                "egress: -intercept: x: is the host of no API by https; they are h",
+		"-to https://com -ca " + none:                           "egress: -ca: com: is a public suffix",
 		"-to http://h -ca " + none:                              "egress: -ca: no API has an https URL",
 		"-to http://h -intercept h -ca " + none:                 "egress: -intercept: no API has an https URL",
 		"-to https://h -intercept h -ca " + none:                "egress: -ca: there is no CA in " + none + "; run 'throttle ca -dir " + none + " -hosts h'",

@@ -144,5 +144,10 @@ func checkAuthority(c *x509.Certificate, key *ecdsa.PrivateKey) error {
 	case !c.PermittedDNSDomainsCritical || len(c.PermittedDNSDomains) == 0 || len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) == 0:
 		return errors.New("is not limited to some hosts: an attacker with its key could speak for all")
 	}
+	for _, host := range Permitted(c) {
+		if suffix(host, true) {
+			return fmt.Errorf("is for %s, which %w", host, errSuffix)
+		}
+	}
 	return nil
 }

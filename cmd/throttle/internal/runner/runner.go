@@ -235,7 +235,7 @@ func optionsFrom(args []string) (*options, error) {
 // readHosts reads -host.
 func (o *options) readHosts(text string) error {
 	for _, one := range egress.Split(text) {
-		t, err := intercept.ParseHost(one)
+		t, err := intercept.ParsePermitted(one)
 		switch {
 		case err != nil:
 			return usage.Errorf("run: -host %s: %v", words.Quote(one), err)

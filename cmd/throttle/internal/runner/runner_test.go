@@ -28,6 +28,7 @@ func TestBadFlags(t *testing.T) {
 		"-- true":                          "run: -host is missing; write the host of the API that is called, as in -host api.github.com",
 		"-host h more -- true":             "run: more is too much before --; write",
 		"-host https://h -- true":          "run: -host https://h: want a host alone, as api.example.com, without https:// and without a path",
+		"-host com -- true":                "run: -host com: is a public suffix",
 		"-host a.example,,b -- true":       `run: -host "": the host is missing`,
 		"-host a.example,A.EXAMPLE. -- x":  "run: -host A.EXAMPLE.: occurs twice",
 		"-host past.example -- true":       "run: -host past.example: programs go past the proxy, as NO_PROXY is past.example; take the host out of that",
