@@ -49,7 +49,7 @@ func intercepting(t *testing.T, c Config, a API, api http.Handler) (*engine, *ht
 func interceptor(t *testing.T, c Config, a API, api http.Handler) (p *Proxy, s *httptest.Server) {
 	t.Helper()
 	s = httptest.NewUnstartedServer(api)
-	s.EnableHTTP2 = true
+	s.EnableHTTP2, s.Config.DisableGeneralOptionsHandler = true, true
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	a.URL = s.URL

@@ -56,8 +56,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.begin()
 		w = s
 	}
+	r = p.addressed(r)
 	if p.shows(r) {
 		p.serveOwn(w, r)
+		return
+	}
+	if a := final(r); a != nil {
+		a.write(w)
 		return
 	}
 	select {
@@ -102,6 +107,9 @@ func (p *Proxy) accept(r *http.Request) (x *exchange, out *http.Request, no *ans
 	}
 	if strings.ContainsFunc(r.Method, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, nil, refusal(http.StatusBadRequest, "bad-request", "the method is not a token")
+	}
+	if r.URL.Path == "*" && r.Method != http.MethodOptions {
+		return nil, nil, refusal(http.StatusBadRequest, "bad-request", "the path must begin with /")
 	}
 	a, to, byPath, no := find(p.apis, r.URL, localOf(r.Context()))
 	if byPath && no == nil {
@@ -243,6 +251,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	delete(r.Out.Header, waitField)
 	delete(r.Out.Header, priorityField)
 	r.Out.Header.Add(loopField, p.mark)
+	forward(r.Out)
 	if !signed(r.Out.Header) {
 		// net/http then asks for gzip and decodes it: where a refusal says its reason in
 		// its body, that can be read.

@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 		{"GET " + e.apis[0].base.String() + "/x HTTP/1.1\r\nHost: evil.test\r\n\r\n", "200 "},
 		{"GET " + e.url + "/api/x HTTP/1.1\r\nHost: x\r\n\r\n", "200 "},
 		{"GET /api/x HTTP/1.0\r\n\r\n", "200 "},
-		{"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "200 "}, // net/http answers it
+		{"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "200 final"},
 		{"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400 bad-body"},
 		{"POST /api/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc", "400 bad-body"},
 	} {
@@ -157,8 +157,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// raw sends bytes and ends its side. It returns the status and the mark of the answer.
+// raw sends bytes. It returns the status and the mark of the answer.
 func (e *engine) raw(text string) string {
+	e.t.Helper()
+	a := e.exchange(text)
+	return fmt.Sprint(a.StatusCode, " ", a.mark())
+}
+
+// exchange sends bytes, and reads the answer.
+func (e *engine) exchange(text string) seen {
 	e.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
 	if err != nil {
@@ -173,10 +180,9 @@ func (e *engine) raw(text string) string {
 	}
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		return err.Error()
+		e.t.Fatalf("%q: %v", text, err)
 	}
-	a.Body.Close()
-	return fmt.Sprint(a.StatusCode, " ", a.Header.Get(generated))
+	return e.read(a)
 }
 
 // TestStreams: an event is here before the answer ends, trailers follow it, and a caller

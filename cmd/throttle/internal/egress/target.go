@@ -47,7 +47,7 @@ func (a *api) serves(u *url.URL) bool {
 	upgrade := u.Scheme == "http" && a.base.Scheme == "https" &&
 		endOf(u) == endOf(&url.URL{Scheme: "http", Host: a.base.Hostname()}) && endOf(a.base) == endOf(&url.URL{Scheme: "https", Host: a.base.Hostname()})
 	path, below := strings.CutPrefix(u.EscapedPath(), a.base.EscapedPath())
-	return (same || upgrade) && below && (path == "" || path[0] == '/')
+	return (same || upgrade) && below && (path == "" || path[0] == '/' || u.Path == "*")
 }
 
 // climbs reports whether a path has a segment "..", by which it would leave what is
@@ -69,7 +69,7 @@ func find(all []*api, u *url.URL, own string) (a *api, to *url.URL, byPath bool,
 	byPath = u.Host == "" || u.Host == own
 	path := u.EscapedPath()
 	switch {
-	case u.Opaque != "" || !strings.HasPrefix(path, "/") && (byPath || path != ""):
+	case u.Opaque != "" || !strings.HasPrefix(path, "/") && (byPath || path != "" && path != "*"):
 		return nil, nil, byPath, refusal(400, "bad-request", "the path must begin with /")
 	case climbs(u.Path):
 		return nil, nil, byPath, refusal(400, "bad-request", "the path must have no ..")

@@ -24,7 +24,7 @@ type connKey struct{}
 // inner returns the server of the requests inside.
 func (p *Proxy) inner() *http.Server {
 	return &http.Server{
-		Handler: http.HandlerFunc(p.inside), TLSConfig: p.tls, ConnState: p.changed, BaseContext: p.BaseContext,
+		Handler: http.HandlerFunc(p.inside), DisableGeneralOptionsHandler: true, TLSConfig: p.tls, ConnState: p.changed, BaseContext: p.BaseContext,
 		ReadHeaderTimeout: p.headerTimeout(), IdleTimeout: positive(p.KeepAlive, 2*time.Minute),
 		MaxHeaderBytes: cmp.Or(max(p.MaxHeader, 0), 64<<10),
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: cmp.Or(max(p.MaxStreams, 0), 250)},
@@ -72,7 +72,7 @@ func misdirected(r *http.Request, t Target) *refusal {
 	if r.Method == http.MethodConnect {
 		return &refusal{http.StatusMethodNotAllowed, "bad-request", "there is no CONNECT after CONNECT"}
 	}
-	if h, err := ParseHost(r.Host); err != nil || h != t {
+	if h, err := ParseHost(r.Host); r.Host != "" && (err != nil || h != t) { // HTTP/1.0 and HTTP/2 may have none
 		return &refusal{http.StatusMisdirectedRequest, "other-host", fmt.Sprintf("the request is for %s, after CONNECT %s", clip(r.Host), t)}
 	}
 	if name := r.TLS.ServerName; name != "" {

@@ -147,7 +147,8 @@ func TestMisdirected(t *testing.T) {
 		{"api.example.com:443", "api.example.com", "GET http://api.example.com/y HTTP/1.1\r\nHost: a\r\n\r\n", "https://api.example.com/y host=api.example.com"},
 		{"api.example.com:443", "api.example.com", "GET / HTTP/1.1\r\nHost: other.example.com\r\n\r\n", `421 Misdirected Request`},
 		{"api.example.com:443", "api.example.com", "GET / HTTP/1.1\r\nHost: api.example.com:8443\r\n\r\n", `421 Misdirected Request`},
-		{"api.example.com:443", "api.example.com", "GET / HTTP/1.1\r\nHost: \r\n\r\n", `421 Misdirected Request`},
+		{"api.example.com:443", "api.example.com", "GET / HTTP/1.0\r\n\r\n", "200 OK"}, // it has no Host
+		{"api.example.com:443", "api.example.com", "OPTIONS * HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "HTTP/1.1 OPTIONS https://api.example.com/* host=api.example.com"},
 		{"api.example.com:443", "api.example.com", "GET https://other.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n", `421 Misdirected Request`},
 		{"api.example.com:443", "other.example.com", "GET / HTTP/1.1\r\nHost: api.example.com\r\n\r\n", `TLS names the server "other.example.com", after CONNECT api.example.com:443`},
 		{"api.example.com:443", "api.example.com", "CONNECT other.example.com:443 HTTP/1.1\r\nHost: other.example.com\r\n\r\n", "405 Method Not Allowed"},
