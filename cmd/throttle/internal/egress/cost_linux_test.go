@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ import (
 const child = "THROTTLE_EGRESS_CHILD" // runs the command in place of the tests
 
 func TestMain(m *testing.M) {
+	if os.Getenv(child) == bare {
+		serveBare()
+	}
 	if args := os.Getenv(child); args != "" {
 		if err := Run(context.Background(), strings.Fields(args), nil, os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -112,8 +116,28 @@ func TestSoakAdded(t *testing.T) {
 	}
 }
 
+const bare = "bare" // the child is a net/http server in which requests wait
+
+// serveBare serves until the process is killed.
+func serveBare() {
+	var waiting atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Fprintf(os.Stderr, "http://%s/api/\n", l.Addr())
+	log.Fatal(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/x" {
+			fmt.Fprint(w, waiting.Load()-1)
+			return
+		}
+		waiting.Add(1)
+		<-r.Context().Done()
+	})))
+}
+
 // TestManyWait: 2,000 callers wait in line, by path and inside CONNECT, and take little
-// memory.
+// memory beside what a bare net/http server takes.
 func TestManyWait(t *testing.T) {
 	plain, secure := httptest.NewServer(status(200)), httptest.NewUnstartedServer(status(200))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // the program does not trust it; its callers wait all the same
@@ -121,15 +145,18 @@ func TestManyWait(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	const request = "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer 0123456789012345678901234567890123456789\r\nUser-Agent: many\r\nAccept: */*\r\n\r\n"
-	t.Run("by path", func(t *testing.T) {
-		manyWait(t, plain, "", 100, func(c net.Conn) { fmt.Fprintf(c, request, "/api/x", "localhost") })
-	})
+	byPath := func(c net.Conn) { fmt.Fprintf(c, request, "/api/x", "localhost") }
+	t.Run("bare net/http", func(t *testing.T) { manyWait(t, bare, 50, byPath) })
+	to := func(s *httptest.Server) string {
+		return "-to api=" + s.URL + " -rate 1/m -wait 100h -listen " + clitest.Vacant(t)
+	}
+	t.Run("by path", func(t *testing.T) { manyWait(t, to(plain), 70, byPath) })
 	t.Run("inside CONNECT", func(t *testing.T) {
 		ca, host := authority(t, "127.0.0.1"), secure.Listener.Addr().String()
 		roots, _ := os.ReadFile(filepath.Join(ca, intercept.CertificateFile))
 		trust := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
 		trust.RootCAs.AppendCertsFromPEM(roots)
-		manyWait(t, secure, " -ca "+ca, 200, func(c net.Conn) {
+		manyWait(t, to(secure)+" -ca "+ca, 150, func(c net.Conn) {
 			fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host)
 			a, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
 			if err != nil || a.StatusCode != 200 {
@@ -140,12 +167,12 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// manyWait has 2,000 callers wait for an API, each of which sends its request by call, in a
-// program of most MB.
-func manyWait(t *testing.T, s *httptest.Server, args string, most float64, call func(net.Conn)) {
+// manyWait has 2,000 callers wait in a child, each of which sends its request by call: it may
+// have most MB of memory then.
+func manyWait(t *testing.T, args string, most float64, call func(net.Conn)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(cmd.Environ(), child+"=-to api="+s.URL+" -rate 1/m -wait 100h -listen "+clitest.Vacant(t)+args)
+	cmd.Env = append(cmd.Environ(), child+"="+args)
 	errs, err := cmd.StderrPipe()
 	if err != nil || cmd.Start() != nil {
 		t.Fatal(err)
@@ -159,7 +186,7 @@ func manyWait(t *testing.T, s *httptest.Server, args string, most float64, call 
 		t.Fatalf("it said %q", lines.Text())
 	}
 	go io.Copy(io.Discard, errs) // until the program ends
-	before := resident(t, cmd.Process.Pid)
+	before := taken(t, cmd.Process.Pid)
 	const callers = 2000
 	for range callers {
 		c, err := net.Dial("tcp", at[1])
@@ -181,23 +208,23 @@ func manyWait(t *testing.T, s *httptest.Server, args string, most float64, call 
 			t.Fatal(text)
 		}
 	}
-	after := resident(t, cmd.Process.Pid)
-	t.Logf("%d callers wait: %.1f MB resident, %.1f MB before", callers, after, before)
+	after := taken(t, cmd.Process.Pid)
+	t.Logf("%d callers wait: %.1f MB, %.1f MB before", callers, after, before)
 	if after > most*raceMemory {
-		t.Errorf("%.1f MB are resident, want at most %.0f", after, most*raceMemory)
+		t.Errorf("it takes %.1f MB, want at most %.0f", after, most*raceMemory)
 	}
 }
 
-// resident is the memory of a process in MB.
-func resident(t *testing.T, pid int) float64 {
+// taken is what a process has resident besides its file, in MB.
+func taken(t *testing.T, pid int) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
+	found := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(text)
 	if found == nil {
-		t.Fatalf("no VmRSS in %s", text)
+		t.Fatalf("no RssAnon in %s", text)
 	}
 	kB, _ := strconv.Atoi(string(found[1]))
 	return float64(kB) / 1000
