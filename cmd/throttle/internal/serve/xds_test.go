@@ -52,8 +52,8 @@ func TestXDS(t *testing.T) {
 	s := xdstest.Start(t, "")
 	s.Set("1", xdstest.PerHour("edge", 2))
 	r := start(t, folder(t, nil, "f.yaml", strings.Replace(servedFile(s.Addr, ""), "{xds", "{file: rules.yaml, xds", 1), "rules.yaml", "rules: []\n"), "f.yaml")
-	if got := r.asking("jane", 3); got != "oox" || s.Answered("1") != "" {
-		t.Errorf("at the start: %s", got)
+	if refused, got := s.Answered("1"), r.asking("jane", 3); refused != "" || got != "oox" {
+		t.Errorf("at the start: refused %q, %s", refused, got)
 	}
 	s.Set("2", xdstest.PerHour("another", 1), xdstest.PerHour("edge", 3))
 	if refused, got := s.Answered("2"), r.asking("jane", 2)+r.asking("john", 1); refused != "" || got != "oxo" {
