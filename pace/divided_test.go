@@ -272,18 +272,18 @@ func TestOthersAreNoticed(t *testing.T) {
 	r := 1000.0
 	for range 100 { // 3 others
 		r -= 4
-		d.divide(r, 1, 20, false)
+		d.divide(0, 0, r, 1, 20, false)
 	}
 	for range 100 { // which are slow now
 		r--
-		d.divide(r, 1, 20, false)
+		d.divide(0, 0, r, 1, 20, false)
 	}
 	if d.peers >= singlePeer || d.alone() {
 		t.Errorf("peers %v, alone %v; want fewer than %v, and not alone", d.peers, d.alone(), singlePeer)
 	}
 	var one divided
 	for r = 1000; r > 500; r-- {
-		one.divide(r, 1, 20, false)
+		one.divide(0, 0, r, 1, 20, false)
 	}
 	if !one.alone() {
 		t.Errorf("peers %v, others %d: a client alone takes itself for several", one.peers, one.othersFor)
@@ -299,12 +299,49 @@ func TestOvertakenIsNoRefill(t *testing.T) {
 		r := 2000.0
 		for flight := 2; r > 400; flight += flight/2 + 1 { // each of them sent at once, and answered in any order
 			for i, k := range random.Perm(flight) {
-				d.divide(r-float64(k), 1, flight-i, false)
+				d.divide(0, 0, r-float64(k), 1, flight-i, false)
 			}
 			r -= float64(flight)
 		}
 		if d.othersFor > 0 {
 			t.Errorf("seed %d: a client alone takes itself for several", seed)
 		}
+	}
+}
+
+// TestAnswersOfTheWindowBefore: an answer that comes after the first one of a new window, and tells
+// what remained in the old, does not show that others took what is not there.
+func TestAnswersOfTheWindowBefore(t *testing.T) {
+	var d divided
+	for window := 0.0; window < 4; window++ {
+		for k := 0.0; k < 50; k++ {
+			d.divide(window+k/100, window+k/100-0.01, 99-k, 1, 3, false)
+		}
+		d.divide(window+1, window+0.99, 99, 1, 3, false)     // of the next one
+		d.divide(window+1, window+0.98, 49, 1, 2, false)     // of this one, overtaken
+		d.divide(window+1.001, window+0.99, 98, 1, 1, false) // of the next one
+	}
+	if !d.longAlone() {
+		t.Errorf("%v gone in %v answers, others %d: a client alone takes itself for several", d.fell, d.answers, d.othersFor)
+	}
+}
+
+// TestOpensOfWindows: what remains leaps up at the end of a window, and rises by less in a bucket.
+func TestOpensOfWindows(t *testing.T) {
+	var w, b level
+	for range 4 {
+		for r := 99.0; r > 40; r-- {
+			w.most, w.shown = 99, r
+		}
+		w.open(1, 99)
+	}
+	for r := 10.0; r < 99; r += 4 {
+		b.most, b.shown = 99, r
+		b.open(1, r+4)
+	}
+	b.shown = 10
+	b.open(1, 99) // after a rest
+	if w.opens < opensLeast || b.opens >= opensLeast {
+		t.Errorf("opens of a window %d, of a bucket %d; want at least %d, and fewer", w.opens, b.opens, opensLeast)
 	}
 }

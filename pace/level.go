@@ -26,12 +26,12 @@ import "math"
 //
 // h, the level to keep free, follows the swing of r, not the limit: 3 for a quiet bucket, more
 // where many requests are in flight, less for a bucket that holds at most 4. With a stated
-// policy h is at most 1/8 of the quota, or 2, and theta at most the policy while r < h. A fixed
-// window shows by resets that name the same instant in answer after answer; in it the rate is
-// what remains over the time left.
+// policy h is at most 1/8 of the quota, or 2, and theta at most the policy while r < h; for a client
+// alone in windows h is at most 1/8 of the most that remained. A fixed window shows by resets that
+// name the same instant in answer after answer; in it the rate is what remains over the time left.
 //
-// What remains is not acted on where it comes late or says too little, see misled, nor after a
-// refusal by another limit, see elsewhere. A refusal also cuts theta to base, as refusals measure it.
+// What remains is not acted on where it comes late or says too little, see misled, nor after a refusal
+// by another limit, see elsewhere. A refusal also cuts theta to base, as refusals measure it.
 type level struct {
 	on          bool    // the level sets the rate
 	anyServed   bool    // a request was served since it was turned on, or several before
@@ -214,7 +214,8 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	// Two counters do both.
 	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
 	if remaining.OK && o.Verdict != Throttled {
-		l.divide(float64(max(remaining.V, 0))/unit, charged(max(o.Cost, o.Request.Cost))/unit, a.flying+1, sent >= seen && a.flying == 0)
+		l.open(s, float64(remaining.V)/unit)
+		l.divide(s, sent, float64(max(remaining.V, 0))/unit, charged(max(o.Cost, o.Request.Cost))/unit, a.flying+1, sent >= seen && a.flying == 0)
 		l.round(s, sent)
 	}
 	l.reset(a.rtt, s, sent, rose, o)
@@ -239,17 +240,10 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	if o.Hints.Burst.OK && most >= 0 && most < smallest {
 		l.most, l.tiny = max(l.most, most), true
 	}
-	most = widest
-	if a.share.agreed > 0 { // theta follows the share, whatever the swing
-		most, l.ends.longestAfter = widestPart, 0 // a share is stated of buckets, and none of a log
+	if a.share.agreed > 0 {
+		l.ends.longestAfter = 0 // a share is stated of buckets, and none of a log
 	}
-	l.h = min(max(0.7*l.swing, smallest), most)
-	if l.quota > 0 {
-		l.h = min(l.h, max(l.capacity()/quotaPerH, leastQuotaH))
-	}
-	if l.tiny {
-		l.h = min(l.h, max(l.most/1.5, 0.5))
-	}
+	l.h = l.keep(a.share.agreed > 0)
 	l.returnDelay = 0.02 * (1 + o.Request.Luck.Unit(3))
 	if l.single() { // others may come back too, so spread as after a Retry-After
 		l.returnDelay += min(jitterShare*max(l.resetAt-s, 0), 2) * o.Request.Luck.Unit(6)

@@ -226,7 +226,10 @@ type divided struct {
 	sinceLow    float64 // answers since then
 	weight      float64 // answers that peers is a mean over
 	refillLevel float64 // what remained after the last refill
+	refilledAt  float64 // when it showed
 	spent       float64 // charged to own requests since then
+	fell        float64 // how far what remains fell lately,
+	answers     float64 // for so many answers
 	othersFor   int     // answers for which other clients still count as noticed
 	sole        bool    // the last answer was to the only request in flight
 	begun       bool
@@ -235,34 +238,45 @@ type divided struct {
 }
 
 const (
-	odds       = 2.0  // for the last r requests, each client tries with probability r / (odds × clients)
-	singlePeer = 1.1  // peers below this: the client is alone
-	sharedBy   = 1.25 // times what own requests were charged: if more is gone, others took it
-	othersKept = 1000 // answers for which others count as noticed
-	flightFade = 0.5  // by each answer: slower than a flight ends
-	steadied   = 8.0  // answers that peers is a mean over, or those since the last low
+	odds        = 2.0   // for the last r requests, each client tries with probability r / (odds × clients)
+	singlePeer  = 1.1   // peers below this: the client is alone
+	sharedBy    = 1.25  // times what own requests were charged: if more is gone, others took it
+	othersKept  = 1000  // answers for which others count as noticed
+	flightFade  = 0.5   // by each answer: slower than a flight ends
+	steadied    = 8.0   // answers that peers is a mean over, or those since the last low
+	longAnswers = 512.0 // answers that fell counts for,
+	longLeast   = 64.0  // and from which it says anything
 )
 
-// divide updates the estimate by an answer: r remain, its request was charged took, and flying are
-// in flight, it included; sole reports that it was the only one from its start on.
-func (d *divided) divide(r, took float64, flying int, sole bool) {
+// divide updates the estimate by an answer that came at s to a request sent at sent: r remain, it was
+// charged took, and flying are in flight, it included; sole reports that it was the only one from its
+// start on. One sent before the last refill showed may tell what remained before it.
+func (d *divided) divide(s, sent, r, took float64, flying int, sole bool) {
+	before := sent < d.refilledAt
 	if d.othersFor--; d.sole && sole && r < d.shown-took-0.5 { // more is gone than this client sent
 		d.othersFor = othersKept
 	}
 	d.sole = sole
 	d.shown = r
-	if d.spent += took; d.begun && d.refillLevel-r > sharedBy*(d.spent+float64(flying))+1 {
+	if d.spent += took; d.begun && !before && d.refillLevel-r > sharedBy*(d.spent+float64(flying))+1 {
 		d.othersFor = othersKept // or the client that sends most just now would think itself alone
 	}
 	d.sinceLow++
 	d.flight = max(float64(flying), d.flight-flightFade)
 	switch {
 	case !d.begun || r > d.bottom+2*d.flight: // the first, or a refill
+		if d.begun {
+			d.refilledAt = s
+		}
 		d.begun, d.bottom, d.sinceLow = true, r, 0
 		d.refillLevel, d.spent = r, 0
 	case r < d.bottom:
 		d.weight = min(d.weight+d.sinceLow, max(steadied, d.sinceLow))
 		d.peers += ((d.bottom-r)/d.sinceLow - d.peers) * d.sinceLow / d.weight
+		if !before {
+			fade := 1 / (1 + d.sinceLow/longAnswers)
+			d.fell, d.answers = (d.fell+d.bottom-r)*fade, (d.answers+d.sinceLow)*fade
+		}
 		d.bottom, d.sinceLow = r, 0
 	}
 }
@@ -284,6 +298,31 @@ func (d *divided) unsaid(took float64) {
 // alone reports whether nobody else uses the limit, as far as is known; false until it is: own
 // requests explain how far what remains falls.
 func (d *divided) alone() bool { return d.peers > 0 && d.peers < singlePeer && d.othersFor <= 0 }
+
+// longAlone reports whether the client has been alone for long, in a window: peers varies, as answers
+// overtake each other, and a limit that refills all the time hides what others take.
+func (d *divided) longAlone() bool {
+	return d.answers >= longLeast && d.fell < singlePeer*d.answers && d.othersFor <= 0
+}
+
+// keep returns h, the level to keep free; shared reports whether a share is stated.
+func (l *level) keep(shared bool) float64 {
+	most := widest
+	if shared { // theta follows the share, whatever the swing
+		most = widestPart
+	}
+	h := min(max(0.7*l.swing, smallest), most)
+	if l.quota > 0 {
+		h = min(h, max(l.capacity()/quotaPerH, leastQuotaH))
+	}
+	if l.opens >= opensLeast && l.longAlone() { // of each window h is lost, which is left to nobody
+		h = min(h, max(l.most/quotaPerH, smallest))
+	}
+	if l.tiny {
+		h = min(h, max(l.most/1.5, 0.5))
+	}
+	return h
+}
 
 // apportion subtracts the requests on the way from what remains, for all clients of the window.
 // Those that take longer than usual were counted by the server already. Where fewer are left

@@ -72,6 +72,8 @@ type windows struct {
 	moved         int     // times that the reset moved away before it came, since one came or stood
 	nearest       float64 // how far ahead it was at the nearest of these, seconds
 	returnDelay   float64 // seconds after the end to come back
+	opens         int     // times in a row that what remains rose as where a short window ends,
+	openedAt      float64 // the last of which was then
 	fillsIn       float64 // seconds in which all of it comes back, as resets say
 	passOver      bool    // leave what remains of this window to others
 	unseen        int     // answers in a row after the end that do not say what remains
@@ -87,6 +89,9 @@ const (
 	distantReset = 5.0  // seconds: a reset so far ahead would be seen to move
 	fallen       = 0.5  // by then: this part of the most that remained is used,
 	fellBy       = 8.0  // and so many requests
+	cameBack     = 0.25 // part of the most that remained, by which it rises then,
+	opensLeast   = 3    // how often that shows a window, though no end is stated,
+	opensWithin  = 30.0 // and how many seconds after the time before
 	notOpened    = 6    // ends in a row after which little remained: no window
 	movedOn      = 4    // moves of a reset,
 	farther      = 4.0  // by this factor in all, after which it is a bucket's
@@ -155,6 +160,21 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 		l.fillsIn = max(l.fillsIn, reset.V.Seconds()*l.most/(l.most-l.shown))
 	}
 	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served, l.opensAtReset(o))
+}
+
+// open counts how often what remains rose by much, as it does when a short window ends, less how
+// often it rose by less, as in a bucket. Answers that overtake each other show rises, too. In a longer
+// window there is time for theta to grow.
+func (l *level) open(s, r float64) {
+	switch rise := r - l.shown - l.flight; {
+	case l.most < fellBy || rise <= 1:
+	case rise < l.most*cameBack:
+		l.opens = max(l.opens-1, 0)
+	case s-l.openedAt <= opensWithin:
+		l.opens, l.openedAt = min(l.opens+1, 2*opensLeast), s
+	default:
+		l.opens, l.openedAt = 1, s
+	}
 }
 
 // single reports whether the limit holds one request, as far as answers have shown. They all say

@@ -313,13 +313,13 @@ func TestOthersNoticed(t *testing.T) {
 	} {
 		var d divided
 		for _, a := range c.answers {
-			d.divide(a.r, a.took, a.flying, a.sole)
+			d.divide(0, 0, a.r, a.took, a.flying, a.sole)
 		}
 		if got := d.othersFor > 0; got != c.others {
 			t.Errorf("%s: others noticed %t, want %t", c.name, got, c.others)
 		}
 		for range othersKept {
-			d.divide(9, 1, 1, false)
+			d.divide(0, 0, 9, 1, 1, false)
 		}
 		if d.othersFor > 0 {
 			t.Errorf("%s: still noticed %d answers later", c.name, othersKept)
