@@ -177,7 +177,7 @@ func Refund(ctx context.Context) error {
 func (c *Control) Refund(ctx context.Context, q Request) error {
 	c.once.Do(c.setUp)
 	if c.Rules == nil {
-		ask := c.askOf(q)
+		ask := c.askOf(q, q.key())
 		ask.N = -ask.N
 		_, err := c.store().Take(ctx, []limit.Ask{ask}, make([]limit.Decision, 1))
 		return err

@@ -276,12 +276,13 @@ func (a *Admission) decide(ctx context.Context) (err error) {
 func (a *Admission) decideLimit(ctx context.Context) error {
 	c := a.control
 	a.Answer = rules.Answer{OK: true, Priority: load.Normal}
-	ask := c.askOf(a.Request)
+	key := a.Request.key()
+	ask := c.askOf(a.Request, key)
 	l := ask.Limit
 	if l.Unlimited() && c.MaxInFlight <= 0 {
 		return nil
 	}
-	a.Answer.Common = a.Request.key() == ""
+	a.Answer.Common = key == ""
 	busy, ok, err := a.take(ctx, ask)
 	if err != nil {
 		a.Answer.OK = false
@@ -301,9 +302,9 @@ func (a *Admission) decideLimit(ctx context.Context) error {
 	return nil
 }
 
-// askOf is what a request asks of the Limit.
-func (c *Control) askOf(q Request) limit.Ask {
-	ask := limit.Ask{Key: c.keyOf(q.key()), Limit: c.Limit, N: 1}
+// askOf is what a request with that key asks of the Limit.
+func (c *Control) askOf(q Request, key string) limit.Ask {
+	ask := limit.Ask{Key: c.keyOf(key), Limit: c.Limit, N: 1}
 	if c.LimitFor != nil {
 		ask.Limit = c.LimitFor(q)
 	}
