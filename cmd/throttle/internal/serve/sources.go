@@ -36,7 +36,8 @@ type sources struct {
 	keys  bool          // logs show keys of callers
 	log   *slog.Logger
 	after func(*rules.Live) // each swap; nil: nothing
-	end   func()            // ends the connection to the management server
+	ready func()            // from then on, what a management server sends is put into use; nil: there is none
+	end   func()            // ends the connection to it
 }
 
 // openSources reads the rules for the first time. A bad file is an error; a management
@@ -193,6 +194,9 @@ func (s *sources) reporter(name, from string) func(rules.Status) {
 // run reads the sources now and then, until ctx ends.
 func (s *sources) run(ctx context.Context) {
 	defer s.end()
+	if s.ready != nil {
+		s.ready()
+	}
 	if s.stack != nil {
 		s.stack.Run(ctx)
 	}

@@ -34,7 +34,16 @@ func (s *sources) openServer(ctx context.Context, f *config.File, log *slog.Logg
 		client.TLS = func() (*tls.Config, error) { return serverTLS(x.TLS, log) }
 	}
 	from := &rules.Source{Fetch: client.Fetch, Every: everyServer, Timeout: waitServer, Keep: string(x.Keep)}
-	client.Use = from.Refresh
+	ready := make(chan struct{})
+	s.ready = sync.OnceFunc(func() { close(ready) })
+	client.Use = func(ctx context.Context) error {
+		select {
+		case <-ready: // all sources are there, and all that follow them
+			return from.Refresh(ctx)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	s.add("xds", client.Server, from)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
