@@ -24,7 +24,7 @@ func longestLockout(l Limit) time.Duration {
 }
 
 // FuzzClockSetBack lets the clock jump, by up to years, under limits of all kinds: an earlier
-// time never finds more than the one before it, and whoever is refused passes in bounded time, by
+// time never finds more than the one before it, and a key that is refused passes in bounded time, by
 // the clock as it is now.
 func FuzzClockSetBack(f *testing.F) {
 	for kind := range unknownKind {

@@ -330,9 +330,7 @@ func TestAnswersOfTheWindowBefore(t *testing.T) {
 func TestOpensOfWindows(t *testing.T) {
 	var w, b level
 	for range 4 {
-		for r := 99.0; r > 40; r-- {
-			w.most, w.shown = 99, r
-		}
+		w.most, w.shown = 99, 40
 		w.open(1, 99)
 	}
 	for r := 10.0; r < 99; r += 4 {

@@ -92,7 +92,7 @@ func TestClient(t *testing.T) {
 }
 
 // TestClientAway: the rules stay while the server is away; when it is back, what it has
-// counts, though it begins to count its versions afresh. A start without it has what was kept.
+// counts, though the numbers of its versions begin again. A start without it has what was kept.
 func TestClientAway(t *testing.T) {
 	s := xdstest.Start(t, "")
 	s.Set("1", xdstest.PerHour("a", 1))
