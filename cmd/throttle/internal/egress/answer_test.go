@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +80,21 @@ func TestOptionsOf(t *testing.T) {
 		if got != c.want {
 			t.Errorf("optionsOf(%v) = %s, want %s", h, got, c.want)
 		}
+	}
+}
+
+// TestNoStatus: an answer whose status net/http cannot pass on is one of the proxy.
+func TestNoStatus(t *testing.T) {
+	e := before(t, API{}, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n")
+	})
+	if a := e.send("GET", "/api/", nil); a.StatusCode != 502 || a.mark() != "unreachable" || !strings.Contains(a.body, "the status 000, which is none") {
+		t.Errorf("answered %d %q %s, want 502", a.StatusCode, a.mark(), a.body)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -35,26 +34,4 @@ func (p *Proxy) fill(w http.ResponseWriter, r *http.Request) error {
 	r.Body, _ = r.GetBody()
 	delete(r.Header, "Expect") // there is nothing to wait for
 	return nil
-}
-
-// bodyIdle bounds the wait for the next bytes of a body that is streamed by HTTP/1. In
-// HTTP/2 it may be half of a conversation, as in gRPC.
-const bodyIdle = 5 * time.Minute
-
-// upload is the body of a request that is streamed.
-type upload struct {
-	io.ReadCloser
-	conn   *http.ResponseController // nil: there is no bound
-	broken atomic.Bool              // it ended with an error
-}
-
-func (u *upload) Read(b []byte) (int, error) {
-	if u.conn != nil {
-		_ = u.conn.SetReadDeadline(time.Now().Add(bodyIdle))
-	}
-	n, err := u.ReadCloser.Read(b)
-	if err != nil && err != io.EOF {
-		u.broken.Store(true)
-	}
-	return n, err
 }

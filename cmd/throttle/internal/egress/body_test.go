@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +64,7 @@ func TestGone(t *testing.T) {
 			_, err := http.DefaultTransport.RoundTrip(r)
 			ended <- err
 		}()
-		soon(t, func() bool { return waiting() == 1 })
+		soon(t, "it does not wait", func() bool { return waiting() == 1 })
 		select {
 		case err := <-ended:
 			t.Errorf("a request with the body %q ended: %v", body, err)
@@ -73,7 +72,7 @@ func TestGone(t *testing.T) {
 		}
 		cancel()
 		<-ended
-		soon(t, func() bool { return waiting() == 0 })
+		soon(t, "it waits still", func() bool { return waiting() == 0 })
 	}
 }
 
@@ -104,12 +103,14 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
-// soon waits for something that comes soon.
-func soon(t *testing.T, done func() bool) {
+// soon waits for something that comes soon, and else says what does not.
+func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !done(); runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatal("it does not come")
+	for late := time.After(10 * time.Second); !done(); {
+		select {
+		case <-late:
+			t.Fatal(what)
+		case <-time.After(time.Millisecond):
 		}
 	}
 }

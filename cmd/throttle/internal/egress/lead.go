@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,11 +11,17 @@ import (
 // modify changes an answer of an API: it has no field that marks those of this proxy, and no
 // type that net/http guesses. Where the caller came by path, it leads back to this proxy.
 func modify(a *http.Response) error {
+	if a.StatusCode < 100 { // net/http panics at it
+		return fmt.Errorf("answered with the status %03d, which is none", a.StatusCode)
+	}
 	delete(a.Header, generated)
 	delete(a.Header, mayHaveRun)
 	x := exchangeOf(a.Request.Context())
 	if x == nil {
 		return nil
+	}
+	if a.StatusCode != http.StatusSwitchingProtocols {
+		x.upload.last(x.header)
 	}
 	if len(a.Header["Content-Type"]) == 0 {
 		x.header["Content-Type"] = nil

@@ -22,7 +22,7 @@ func (p *Proxy) newOthers() *httputil.ReverseProxy {
 			keepForwarded(r)
 			r.Out.Header.Add(loopField, p.mark)
 		},
-		Transport: transport, BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
+		Transport: transport, ModifyResponse: modify, BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
 				panic(http.ErrAbortHandler) // the caller has gone, or the proxy ends

@@ -90,11 +90,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	} else if out.ContentLength != 0 {
-		x.upload = &upload{ReadCloser: out.Body}
-		if r.ProtoMajor == 1 {
-			x.upload.conn = http.NewResponseController(w)
-		}
-		out.Body = x.upload
+		out, x.upload = streamed(w, out)
+		defer x.upload.leave()
 	}
 	x.header = w.Header()
 	p.reverse.ServeHTTP(w, out)
@@ -242,6 +239,9 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL, r.Out.Host = x.to, x.to.Host
 	r.Out.Trailer = r.In.Trailer // no copy: its values are set while the body is read
 	keepForwarded(r)
+	if x.upload != nil {
+		r.Out.Body = x.upload // httputil would keep Close from it
+	}
 	if strings.EqualFold(r.Out.Header.Get("Upgrade"), "h2c") {
 		// Java asks for it by itself. Requests on such a connection would not be paced.
 		for _, name := range []string{"Upgrade", "Connection", "Http2-Settings"} {
@@ -282,6 +282,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the caller has gone
 	}
 	a := judge(time.Now(), x.api.name, err)
+	x.upload.last(w.Header())
 	if x.upload != nil && x.upload.broken.Load() {
 		(&answer{status: http.StatusBadRequest, reason: "bad-body", text: "the body did not come whole", ran: a.ran}).write(w)
 		return

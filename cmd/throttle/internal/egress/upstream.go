@@ -2,6 +2,7 @@ package egress
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,7 +95,13 @@ func (p *Proxy) newAPI(name string, c API) (*api, error) {
 func (a *api) dials(timeout time.Duration, protocols ...func(*http.Protocols)) *http.Transport {
 	dialer := net.Dialer{Timeout: 10 * time.Second, Control: a.guard}
 	t := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: timeout,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if tcp, ok := c.(*net.TCPConn); ok {
+				return &line{TCPConn: tcp}, nil
+			}
+			return c, err
+		}, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: timeout,
 		ExpectContinueTimeout: time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConns: 256, MaxIdleConnsPerHost: 256,
 		MaxResponseHeaderBytes: 1 << 20, Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}, // a connection that is lost is noticed
