@@ -32,6 +32,17 @@ func pausing() io.ReadCloser {
 	}{io.MultiReader(strings.NewReader("x"), end), end}
 }
 
+// pauses is a request whose caller pauses in its body, for at most 20 s. A length of -1 is not told.
+func pauses(t *testing.T, url string, length int64) *http.Request {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	body := pausing()
+	context.AfterFunc(ctx, func() { body.Close() }) // the client waits for it
+	r, _ := http.NewRequestWithContext(ctx, "POST", url, body)
+	r.ContentLength = length
+	return r
+}
+
 // way is how a caller reaches an API.
 type way struct {
 	name string
@@ -91,11 +102,7 @@ func TestPausingCaller(t *testing.T) {
 			c.answer(w, r)
 		}) {
 			for _, length := range []int64{-1, 10 << 20} {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				defer cancel()
-				r, _ := http.NewRequestWithContext(ctx, "POST", way.url, pausing())
-				r.ContentLength = length
-				a, err := way.Do(r)
+				a, err := way.Do(pauses(t, way.url, length))
 				if err != nil {
 					t.Fatalf("%s, length %d: %v, want %s", way.name, length, err, c.want)
 				}
@@ -127,10 +134,7 @@ func TestLostAPI(t *testing.T) {
 				<-reads
 				s.CloseClientConnections()
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			r, _ := http.NewRequestWithContext(ctx, "POST", s.URL, pausing())
-			a, err := e.client(http2).Do(r)
+			a, err := e.client(http2).Do(pauses(t, s.URL, -1))
 			if err != nil {
 				t.Fatalf("to the API HTTP/%d, HTTP/2 from the caller %t: %v, want 502", protocol, http2, err)
 			}
