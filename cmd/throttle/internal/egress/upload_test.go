@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	text "google.golang.org/grpc/health/grpc_health_v1" // for messages of one text
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/throttle-go/throttle/limit"
 )
 
 // pausing returns a body of which only the first byte comes. It fails when it is closed.
@@ -143,6 +145,23 @@ func TestLostAPI(t *testing.T) {
 			}
 			soon(t, "it goes on", func() bool { return e.left() == [4]int{} })
 		}
+	}
+}
+
+// TestRefusedUpload: the connection of a caller by HTTP/1 that pauses in a body, and is refused before the body
+// was read, ends with the refusal.
+func TestRefusedUpload(t *testing.T) {
+	e := before(t, API{Rate: limit.Limit{Count: 1, Period: time.Hour}}, status(200))
+	e.send("GET", "/api/", nil)
+	c, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(c, "POST /api/ HTTP/1.1\r\nHost: localhost\r\nThrottle-Max-Wait: 1ms\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+	if all, err := io.ReadAll(c); !strings.HasPrefix(string(all), "HTTP/1.1 429 ") || err != nil {
+		t.Errorf("answered %q, then %v; want 429, and the end", all, err)
 	}
 }
 
