@@ -20,6 +20,10 @@ const bodyIdle = 5 * time.Minute
 // errTaken is of a body after Close.
 var errTaken = errors.New("the connection to the API ended while the body was sent")
 
+// linger is how long a caller by HTTP/1 is read from after Close: to close its connection while more
+// comes could take the answer from it.
+const linger = 100 * time.Millisecond
+
 // upload is the body of a request that is streamed. While net/http waits for what the caller
 // sends next, it neither says that the connection to the API is lost, nor ends an answer that
 // is whole already. So Close ends that wait.
@@ -31,17 +35,20 @@ type upload struct {
 	whole  atomic.Bool // all of it was read
 	broken atomic.Bool // it ended with an error
 
-	mu     sync.Mutex // guards what follows, and the deadlines of Read
-	begun  bool       // Read was called
-	closed bool
-	cut    bool        // before it was whole
-	late   *time.Timer // ends what follows a cut; nil: nothing has to
+	mu      sync.Mutex // guards what follows, and the deadlines of Read
+	begun   bool       // Read was called
+	reading bool       // it has not returned
+	read    sync.Cond  // it has
+	closed  bool
+	cut     bool        // Close ended a Read, or will
+	late    *time.Timer // ends what follows Close; nil: nothing has to
 }
 
 // streamed makes the body of a request one that is streamed, and returns that request. The caller
 // calls leave.
 func streamed(w http.ResponseWriter, r *http.Request) (*http.Request, *upload) {
 	u := &upload{ReadCloser: r.Body, conn: http.NewResponseController(w), http1: r.ProtoMajor == 1}
+	u.read.L = &u.mu
 	ctx, end := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	stop := context.AfterFunc(r.Context(), func() {
 		if !u.deaf() {
@@ -57,12 +64,16 @@ func streamed(w http.ResponseWriter, r *http.Request) (*http.Request, *upload) {
 	return r, u
 }
 
-// leave ends the upload with its request, which must not be read from any more.
+// leave ends the upload with its request, which must not be read from any more. It waits for a Read, as
+// net/http would break it off, and then close the connection at once.
 func (u *upload) leave() {
 	u.mu.Lock()
 	u.closed, u.begun = true, true
-	if !u.whole.Load() { // net/http would read what is left
-		_ = u.conn.SetReadDeadline(time.Unix(1, 0))
+	if !u.whole.Load() { // net/http reads what is left
+		err := u.stop()
+		for err == nil && u.http1 && u.reading {
+			u.read.Wait()
+		}
 	}
 	if u.late != nil {
 		u.late.Stop()
@@ -77,10 +88,16 @@ func (u *upload) Read(b []byte) (int, error) {
 		return 0, errTaken
 	}
 	n, err := u.ReadCloser.Read(b)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reading = false
+	u.read.Broadcast()
 	switch {
+	case err == nil:
+		u.cut = false
 	case err == io.EOF:
 		u.whole.Store(true)
-	case err != nil && u.isClosed():
+	case err != nil && u.closed:
 		err = errTaken // Close ended it
 	case err != nil:
 		u.broken.Store(true)
@@ -95,22 +112,15 @@ func (u *upload) begin() bool {
 	if u.closed {
 		return false
 	}
-	u.begun = true
+	u.begun, u.reading = true, true
 	if u.http1 {
 		_ = u.conn.SetReadDeadline(time.Now().Add(bodyIdle)) // an error comes again
 	}
 	return true
 }
 
-// isClosed reports whether Close was called.
-func (u *upload) isClosed() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.closed
-}
-
-// deaf reports whether Close has cut off what the caller of HTTP/1 sends. net/http takes that for
-// a caller that goes away, and does not notice one that does.
+// deaf reports whether Close has cut off what the caller of HTTP/1 sends, which net/http takes for a
+// caller that goes away.
 func (u *upload) deaf() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -122,15 +132,27 @@ func (u *upload) deaf() bool {
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.closed && u.begun && !u.whole.Load() {
-		u.cut = true
-		_ = u.conn.SetReadDeadline(time.Unix(1, 0))
-		if u.http1 {
-			u.late = time.AfterFunc(bodyIdle, func() { u.end(errTaken) })
-		}
+	if u.closed {
+		return nil
 	}
 	u.closed = true
+	if u.reading {
+		u.cut = true
+		_ = u.stop() // it fails where there is no connection
+	}
+	if u.http1 && u.begun && !u.whole.Load() { // nothing shows that the caller has gone
+		u.late = time.AfterFunc(bodyIdle, func() { u.end(errTaken) })
+	}
 	return nil
+}
+
+// stop ends reads from the caller. u.mu is held.
+func (u *upload) stop() error {
+	at := time.Unix(1, 0)
+	if u.http1 {
+		at = time.Now().Add(linger)
+	}
+	return u.conn.SetReadDeadline(at)
 }
 
 // last says in an answer by HTTP/1 that no request follows, unless all of the body was read.
