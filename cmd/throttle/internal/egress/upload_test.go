@@ -22,6 +22,7 @@ import (
 	text "google.golang.org/grpc/health/grpc_health_v1" // for messages of one text
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -240,7 +241,7 @@ func TestUploadCut(t *testing.T) {
 		body     func() io.ReadCloser
 		want     time.Duration
 	}{{1, pausing, bodyIdle}, {1, hello, 0}, {2, pausing, 0}, {2, hello, 0}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, gone := context.WithCancel(t.Context())
 			in := httptest.NewRequestWithContext(ctx, "POST", "/", c.body())
 			in.ProtoMajor = c.protocol
