@@ -229,10 +229,15 @@ func (t *taking) decide(ctx context.Context, s *stores.Named, stdout io.Writer) 
 	if _, err := s.Take(ctx, []limit.Ask{t.ask}, d[:]); err != nil {
 		return exit.Failf("take: %s: %v", s.Name, err)
 	}
-	if err := t.tell(stdout, d[0]); err != nil {
-		return err
-	}
-	if !d[0].OK {
+	err := t.tell(stdout, d[0])
+	switch {
+	case err != nil && !d[0].OK: // a script that fails open must not take it for undecided
+		return exit.Status{Code: 4, Text: "take: denied, but that cannot be written: " + err.Error()}
+	case err != nil && d[0].N > 0:
+		return exit.Failf("take: charged, but that cannot be written: %v", err)
+	case err != nil:
+		return exit.Failf("take: %v", err)
+	case !d[0].OK:
 		return exit.Denied{}
 	}
 	return nil

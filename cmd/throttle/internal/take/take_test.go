@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 )
 
@@ -268,6 +269,28 @@ func TestTakeNamesTheEnvironment(t *testing.T) {
 		_, stderr, code = play(t.Context(), "take", "-store", c.url, "1/week", "k")
 		if code != 2 || !strings.HasPrefix(stderr, "throttle: take: -store ") {
 			t.Errorf("-store %s: code %d, stderr %q, want code 2 and -store", c.url, code, stderr)
+		}
+	}
+}
+
+// TestTakeUnwritten: an answer that cannot be written is still told by the exit code where it
+// is a denial, and says that it was charged where it was.
+func TestTakeUnwritten(t *testing.T) {
+	store := "memory:" + filepath.Join(t.TempDir(), "state")
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"3/week", "k", "3"}, 1, "throttle: take: charged, but that cannot be written: pipe is broken\n"},
+		{[]string{"3/week", "k", "0"}, 1, "throttle: take: pipe is broken\n"},
+		{[]string{"3/week", "k"}, 4, "throttle: take: denied, but that cannot be written: pipe is broken\n"},
+		{[]string{"-json", "3/week", "k"}, 4, "throttle: take: denied, but that cannot be written: pipe is broken\n"},
+	} {
+		var said strings.Builder
+		err := Run(t.Context(), append([]string{"-store", store}, test.args...), nil, clitest.BrokenPipe{}, &said)
+		if code := exit.Code(err, &said); code != test.code || said.String() != test.want {
+			t.Errorf("take %q to a broken pipe: exit code %d, %q; want %d, %q", test.args, code, said.String(), test.code, test.want)
 		}
 	}
 }
