@@ -77,6 +77,21 @@ func parseCount(text string) (count, times int64, ok bool) {
 	return count / a, times / a, true
 }
 
+// burstOf is the burst of a token bucket whose rate has decimals and that is written
+// without one: COUNT, rounded up. Its Count would be no burst that anybody means, as the
+// 333333 of "0.333333/s". It is zero where it would be the Count.
+func burstOf(rate string, count int64) int64 {
+	head, _, _ := strings.Cut(rate, "/")
+	part, times, _ := parseCount(head)
+	if times <= 1 {
+		return 0
+	}
+	if burst := part/times + 1; burst < count { // in lowest terms, so there is a remainder
+		return burst
+	}
+	return 0
+}
+
 func unitOf(name string) (unit time.Duration, ok bool) {
 	switch name {
 	case "ms":

@@ -16,6 +16,7 @@ import (
 //	1000/h sliding-slots 60          of 60 slots
 //	5000/month calendar-window Europe/Berlin
 //	0.5/s                            1/2s: a count may have up to 6 decimals
+//	2.5/s                            5/2s burst 3: the count, rounded up
 //	0/s                              nothing
 //	unlimited
 //
@@ -68,6 +69,9 @@ func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Li
 		return l, "a month is a unit of calendar windows only"
 	case l.Kind == SlidingLog && l.Count > MaxLog:
 		return l, fmt.Sprintf("a sliding-log counts up to %d", MaxLog)
+	case len(words) == 0 && l.Kind == TokenBucket:
+		l.Burst = burstOf(rate, l.Count)
+		return l, ""
 	case len(words) == 0:
 		return l, ""
 	}
