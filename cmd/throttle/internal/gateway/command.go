@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	o.Routes = []Route{o.route}
 	g, err := New(o.Config)
 	if err != nil {
-		return usage.Errorf("gateway: %v", err)
+		return inFlags(err)
 	}
 	sockets, err := g.open(ctx)
 	if err != nil {
@@ -142,6 +143,24 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	stop()
 	ended.Wait()
 	return err
+}
+
+// inFlags is a mistake in the Config, with the flag that it is about in place of the field.
+func inFlags(err error) error {
+	flaw := (*Flaw)(nil)
+	if !errors.As(err, &flaw) {
+		return usage.Errorf("gateway: %v", err)
+	}
+	at := flaw.Path
+	switch {
+	case strings.HasPrefix(at, "routes[0].to"):
+		at = "-to"
+	case strings.HasPrefix(at, "identity"):
+		at = "-identity"
+	case strings.Contains(at, "proxy_protocol"):
+		at = "-proxy-protocol"
+	}
+	return usage.Errorf("gateway: %s: %s", at, flaw.What)
 }
 
 // texts are the arguments that are read once all are known.

@@ -380,6 +380,8 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-cert", bad, "-key", bad), "-cert, -key, -client-ca: cert " + bad},
 		{2, append(to, "-limit", "3/min", "-cert", bad+"no", "-key", bad), "bad.jsonno: no such file"},
 		{2, append(to, "-limit", "3/min", "-trust", "0.0.0.0/0"), "-trust: trusts everybody"},
+		{2, append(to, "-limit", "3/min", "-identity", "X-C from 0.0.0.0/0"), "gateway: -identity: trusts everybody"},
+		{2, append(to, "-limit", "3/min", "-proxy-protocol", "0.0.0.0/0"), "gateway: -proxy-protocol: trusts everybody"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		stdout, stderr, code := clitest.Play(ctx, Run, c.args...)
