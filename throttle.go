@@ -57,7 +57,8 @@ type Throttle struct {
 	// Retries bounds the retries of a call that [Failed], not counting
 	// throttled tries. If zero, 3; below zero, there are none.
 	Retries int
-	// Backoff is the shortest rest before each retry of a call that [Failed]; the
+	// Backoff is the shortest rest before each retry of a call that [Failed], or
+	// was refused in a way that may be a failure ([pace.Report.Unsure]); the
 	// field Tries of it is not used. If zero, [pace.AWS2026Backoff]: 50 ms, 100
 	// ms, 200 ms and so on up to 20 s, each times a random number between 0 and
 	// 1. If some of its fields are set, the others are as in a [pace.Backoff],

@@ -238,9 +238,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	}
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, r.After, 0)
-	if r.Verdict == Failed && g.Backoff != nil {
-		rest = max(rest, g.Backoff.Delay(t.failed, t.request.Rest, t.request.Luck))
-	}
+	rest = max(rest, g.backoff(t, r))
 	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
 		rest = max(rest, unknown) // nothing here paces it
 	}
@@ -276,6 +274,25 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	t.at = resting
 	g.rests.push(t)
 	return true
+}
+
+// unsureRests is how often the rest after refusals that may be failures grows: beyond it the
+// pace decides, so that a long outage adds no more to it.
+const unsureRests = 3
+
+// backoff returns how long t rests at least after a failure, or a refusal that may be one, for
+// which the pace may not have fallen.
+func (g *Gate) backoff(t *Ticket, r Report) time.Duration {
+	n := t.failed
+	switch {
+	case g.Backoff == nil:
+		return 0
+	case r.Verdict == Throttled && r.Unsure && !r.Crowded:
+		n = min(t.failed+t.throttled, unsureRests)
+	case r.Verdict != Failed:
+		return 0
+	}
+	return g.Backoff.Delay(n, t.request.Rest, t.request.Luck)
 }
 
 // again counts a try of t, and reports whether Tries or Retries allow another.
