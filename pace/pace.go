@@ -96,6 +96,9 @@ type Hints struct {
 	Remaining Opt[int64]
 	// Reset is the time until the server has more to give.
 	Reset Opt[time.Duration]
+	// Full is the time until all of the limit remains again, of one that comes back steadily, as
+	// a token bucket does. Unlike at a Reset, nothing ends then.
+	Full Opt[time.Duration]
 	// Burst is how many events the server serves at once at most, where that differs from
 	// Limit: Remaining is then what is left of Burst.
 	Burst Opt[int64]

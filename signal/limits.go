@@ -210,5 +210,5 @@ func (r *reader) refills(p *Policy, by string) {
 	if p.isEmpty() {
 		r.exhausted(p.Reset, by)
 	}
-	p.Reset = pace.Opt[time.Duration]{}
+	p.Full, p.Reset = p.Reset, pace.Opt[time.Duration]{}
 }

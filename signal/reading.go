@@ -61,6 +61,9 @@ type Policy struct {
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
 	Burst            pace.Opt[int64]
+	// Full is when all of it remains again, of a limit that is refilled steadily, such as a
+	// token bucket. Such a limit has no Reset, as nothing ends then.
+	Full pace.Opt[time.Duration]
 	// Partition is the key that the limit is counted by, as the draft's pk
 	// parameter carries it; 128 bytes at most.
 	Partition string
@@ -131,7 +134,7 @@ func (r Reading) Report() pace.Report {
 func (p Policy) Report(answer pace.Report) pace.Report {
 	r := pace.Report{Verdict: answer.Verdict}
 	r.Hints.Limit, r.Hints.Remaining, r.Hints.Window, r.Hints.Reset = p.Limit, p.Remaining, p.Window, p.Reset
-	r.Hints.Burst = p.Burst
+	r.Hints.Burst, r.Hints.Full = p.Burst, p.Full
 	if r.Verdict == pace.Throttled {
 		if r.After = answer.After; !p.isEmpty() {
 			r.Verdict, r.After = pace.Ignored, 0
