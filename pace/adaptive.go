@@ -27,7 +27,8 @@ import (
 // states in each answer the one that binds, each is paced, up to three.
 //
 // Requests may differ in Cost: after one that costs twice the mean the next waits twice as
-// long. The server's numbers are divided by the mean cost.
+// long, and one that costs more than is left waits until so much has come back. The server's
+// numbers are divided by the mean cost.
 //
 // The zero Adaptive is ready.
 type Adaptive struct {
@@ -60,6 +61,7 @@ type Adaptive struct {
 	rtt float64 // mean round trip, seconds; zero: not known
 
 	costs    costs
+	stock    stock
 	last     float64 // when the last start was due; intervals count from it
 	startAt  float64 // when it started
 	jitter   float64 // factor of the next interval
@@ -109,12 +111,13 @@ func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 		k := float64(r.Place - 1)
 		ahead = seconds(min(a.level.beyond(at.Seconds(), k, a.interval(), float64(a.heard.limit.V)/a.costs.unit()), a.level.atOnce(at.Seconds(), a.rtt, k, a.flying)))
 	}
+	enough := seconds(a.enough(r.Cost))
 	if r.Place == 0 {
-		return next - at
+		return max(next, enough) - at
 	}
 	// The forecast leaves out the wait for the answer to a request sent to see. It usually
 	// comes before next, and callers with less time than that must not be turned away.
-	wait := max(a.paced-at, 0) + ahead
+	wait := max(max(a.paced-at, 0)+ahead, enough-at)
 	if wait == 0 && next > at {
 		return Never
 	}
@@ -149,6 +152,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 		a.first.idle += max(s-a.first.endedAt, 0)
 	}
 	a.flying++
+	r = a.unheld(r)
 	took := a.weigh(r.Cost)
 	l := &a.level
 	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, l.r, a.probed, l.grownAt, a.startAt}
@@ -167,6 +171,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	a.jitter, a.costs.took = 1-jitterShare+2*jitterShare*r.Luck.Unit(0), took
 	a.level.sent(took)
 	a.level.kept.start(s, charged(r.Cost))
+	a.stock.start(s, charged(r.Cost), a.rtt)
 	a.settle(s)
 }
 
@@ -219,6 +224,7 @@ func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
 	a.first.endedAt = s
+	a.take(&o)
 	rest = a.setApart(&o)
 	a.excuse(s, &o)
 	if o.Sent.IsZero() {
@@ -368,6 +374,8 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
+	}
+	if a.nextRate > 0 && !a.exact() {
 		at = max(at, a.level.within(s, a.last+a.gap(), a.startAt, a.flying))
 		if a.level.kept.holds { // but one try every two hours, however long the stated window
 			at = max(at, min(a.level.kept.free(), a.last+mostHeld))

@@ -53,6 +53,9 @@ const (
 // observe learns from the answer at s, once r and h are up to date.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
+	if a.stock.varies && a.stock.known { // a dear request swings the level, and is refused where others are not
+		c.soundAt, c.strainedSince = s, s
+	}
 	if c.refusals(l, s, v); v != Served {
 		return // an outage refuses all, and says nothing of other clients
 	}

@@ -243,7 +243,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	if a.share.agreed > 0 {
 		l.ends.longestAfter = 0 // a share is stated of buckets, and none of a log
 	}
-	l.h = l.keep(a.share.agreed > 0)
+	l.h = max(l.keep(a.share.agreed > 0), a.stock.reserve()/unit)
 	l.returnDelay = 0.02 * (1 + o.Request.Luck.Unit(3))
 	if l.single() { // others may come back too, so spread as after a Retry-After
 		l.returnDelay += min(jitterShare*max(l.resetAt-s, 0), 2) * o.Request.Luck.Unit(6)
