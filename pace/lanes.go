@@ -2,7 +2,6 @@ package pace
 
 import (
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -31,6 +30,7 @@ type lanes struct {
 type pick struct {
 	need  time.Duration // above zero: none that is pressed for time
 	tried bool          // only retries
+	after []*Ticket     // none that shares a scope with one of these, whose turn it is
 }
 
 // turn is a place in a fair queue.
@@ -254,8 +254,27 @@ func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
 }
 
 // next returns the ticket whose turn it is, of those that their scopes let start; if there is
-// none, how long to wait before asking again. A lane in which p allows none keeps its turn.
+// none, how long to wait before asking again. A lane in which p allows none keeps its turn. A ticket
+// that waits only because of its cost is passed over by none that shares a scope with it: cheap ones
+// would take what it waits for, bit by bit.
 func (l *lanes) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
+	again = Never
+	for {
+		t, soon := l.turn(now, p)
+		if again = min(again, soon); t == nil {
+			return nil, again
+		}
+		wait := t.scopesWait(now)
+		if wait <= 0 {
+			return t, again
+		}
+		again = min(again, wait)
+		p.after = append(p.after, t)
+	}
+}
+
+// turn is next, also of those that wait only because of their cost.
+func (l *lanes) turn(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
 	for i := range l.all {
@@ -303,7 +322,7 @@ func (f *flow) next(now time.Time, p pick) (first *Ticket, again time.Duration) 
 			continue
 		}
 		wait := t.scopesWait(now)
-		if wait <= 0 {
+		if wait <= 0 || t.dear(now) {
 			first = t
 			continue
 		}
@@ -340,8 +359,7 @@ func (t *Ticket) delays(now time.Time, held *Ticket, until time.Duration) bool {
 	for i := range t.Needs {
 		n, second := &t.Needs[i], t.request
 		second.Place = 2
-		shared := func(other Need) bool { return other.Scope == n.Scope }
-		if !slices.ContainsFunc(held.Needs, shared) {
+		if !held.needs(n.Scope) {
 			continue
 		}
 		if w := n.wait(now, second); w > until && w != Never {

@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Scope is a further limit, for some of the calls of a Gate only: that of a route, a table, a
 // token, or another dimension such as tokens a minute. A ticket starts when the Gate's Control
@@ -66,6 +69,29 @@ func (t *Ticket) scopesWait(now time.Time) (wait time.Duration) {
 		wait = max(wait, t.Needs[i].wait(now, r))
 	}
 	return wait
+}
+
+// dear reports whether all scopes of t would let it start if it cost less.
+func (t *Ticket) dear(now time.Time) bool {
+	r := t.request
+	r.Place = 0
+	for _, n := range t.Needs {
+		n.Cost = 1
+		if n.wait(now, r) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// shares reports whether t and other need the same scope.
+func (t *Ticket) shares(other *Ticket) bool {
+	return slices.ContainsFunc(t.Needs, func(n Need) bool { return other.needs(n.Scope) })
+}
+
+// needs reports whether t needs s.
+func (t *Ticket) needs(s *Scope) bool {
+	return slices.ContainsFunc(t.Needs, func(n Need) bool { return n.Scope == s })
 }
 
 // foresee raises the Forecast to the longest wait for a scope: as the last in line, or as the

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -185,7 +186,7 @@ func (g *Gate) ahead(now time.Time, t *Ticket) *Ticket {
 		return t
 	}
 	other := t.line.mostUrgent(now, max(g.spare.known(), time.Duration(g.spare.mean*1e9)))
-	if other == nil || !other.sooner(t) || g.wait(now, other.request) > 0 {
+	if other == nil || !other.sooner(t) || other.scopesWait(now) > 0 || g.wait(now, other.request) > 0 {
 		return t
 	}
 	g.wentAhead = true
@@ -258,6 +259,8 @@ func (g *Gate) GivenUp() *Ticket {
 // head returns the first in line that p allows; nil if there is none.
 func (l *line) head(now time.Time, p pick) *Ticket {
 	switch {
+	case slices.ContainsFunc(p.after, l.top().shares):
+		return nil
 	case p.tried && l.tried == 0:
 		return nil
 	case p.need <= 0 && !p.tried:
