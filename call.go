@@ -127,6 +127,8 @@ func (t *Throttle) answered(ctx context.Context, w *waiter) (started, retry bool
 		e.Scope, e.Why = w.blocker(), w.why
 	}
 	switch {
+	case w.ticket.TooLarge:
+		e = &Error{Reason: ErrTooLarge, Scope: w.blocker(), Why: w.why}
 	case w.ticket.Broke && !w.once: // which has no other try anyway
 		e = &Error{Reason: ErrBudget}
 	case w.late(now):

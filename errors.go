@@ -28,6 +28,9 @@ var (
 	// forecast wait would leave too little time. Such an [Error] is a
 	// context.DeadlineExceeded too.
 	ErrTooLate = errors.New("would not be answered before its deadline")
+	// ErrTooLarge says that a call was refused that costs more than the limit ever
+	// allows, so that a retry would be refused too.
+	ErrTooLarge = errors.New("costs more than the limit ever allows")
 	// ErrWouldWait says that Try would have had to wait.
 	ErrWouldWait = errors.New("not without waiting")
 )
@@ -35,8 +38,8 @@ var (
 // Error says why a Throttle gave up a call. Its Reason and the last error of
 // the function are found by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is ErrTries, ErrBudget, ErrQueueFull, ErrTooLate or ErrWouldWait; or
-	// context.DeadlineExceeded, when the wait would have ended after the
+	// Reason is ErrTries, ErrBudget, ErrQueueFull, ErrTooLate, ErrTooLarge or
+	// ErrWouldWait; or context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context or after MaxWait; or the Cause of a context that ended.
 	Reason error
 	// Err is the last error of the function. Nil if it was never called.

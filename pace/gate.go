@@ -127,7 +127,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	g.ceiling.law = g.Concurrency
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
 	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
-	t.Broke, t.Elsewhere, t.passed = false, false, false
+	t.Broke, t.TooLarge, t.Elsewhere, t.passed = false, false, false, false
 	r := t.request
 	r.Place = g.lanes.place(now, t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
@@ -225,13 +225,14 @@ func (g *Gate) lineUp(t *Ticket) {
 // Done ends a try that Next had started, and passes the caller's report on to the Controller. If
 // retry is true, t waits again, at its old place in line; otherwise it has left. A throttled or
 // failed call is given up after Tries or Retries, when its report is Final, when the Controller
-// says so, when its wait would end after its Deadline, and when it would be TooLate; a failed one
-// also when the Budget is used up.
+// says so, when it is TooLarge, when its wait would end after its Deadline, and when it would be
+// TooLate; a failed one also when the Budget is used up.
 func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
-	elsewhere := t.Elsewhere
+	told, large := t.measure(r)
+	elsewhere := t.Elsewhere || large != nil
 	t.Elsewhere = false
-	rest := g.observe(now, t, Outcome{Report: r, Request: t.request, Sent: t.sent, Elsewhere: elsewhere})
-	t.Forecast, t.Blocker = 0, nil
+	rest := g.observe(now, t, Outcome{Report: told, Request: t.request, Sent: t.sent, Elsewhere: elsewhere})
+	t.Forecast, t.Blocker = 0, large
 	g.purse.ended(t, r.Verdict)
 	if t.Retry != nil {
 		t.Needs, t.Retry = t.Retry, nil
@@ -242,7 +243,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
 		rest = max(rest, unknown) // nothing here paces it
 	}
-	if !g.again(t, r.Verdict) || r.Final || t.Once || rest == Never {
+	if !g.again(t, r.Verdict) || r.Final || t.Once || t.TooLarge || rest == Never {
 		return false
 	}
 	first := t.request

@@ -94,6 +94,30 @@ func (t *Ticket) needs(s *Scope) bool {
 	return slices.ContainsFunc(t.Needs, func(n Need) bool { return n.Scope == s })
 }
 
+// measure finds out whether an answer, which says r of the Gate's own limit, has refused t because it
+// is TooLarge, and returns the scope for which it is, nil for the Gate. As such a refusal says nothing of
+// the pace, it returns r without it.
+func (t *Ticket) measure(r Report) (told Report, by *Scope) {
+	t.TooLarge = r.tooLarge(t.request.Cost)
+	for i := range t.Needs {
+		if n := &t.Needs[i]; n.Said.V.tooLarge(max(n.Cost, 1)) {
+			t.TooLarge, by = true, n.Scope
+		}
+	}
+	return r, by
+}
+
+// tooLarge reports whether r says that a request of that cost was refused, though the limit, which it
+// exceeds, was not used up; if so, r counts as no refusal.
+func (r *Report) tooLarge(cost int64) bool {
+	h := &r.Hints
+	if r.Verdict != Throttled || h.Remaining.V <= 0 || h.Limit.V <= 0 || cost <= max(h.Limit.V, h.Burst.V) {
+		return false
+	}
+	r.Verdict, r.After = Ignored, 0
+	return true
+}
+
 // foresee raises the Forecast to the longest wait for a scope: as the last in line, or as the
 // first, for a retry that keeps its place. It is Never only if no wait is known.
 func (t *Ticket) foresee(now time.Time, last bool) {

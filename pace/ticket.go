@@ -46,6 +46,9 @@ type Ticket struct {
 	TooLate bool
 	// Broke reports whether Done gave the call up because the Budget was used up.
 	Broke bool
+	// TooLarge reports whether Done gave the call up because its refusal showed that it costs
+	// more than a limit ever allows: that of the Blocker, or the Gate's own.
+	TooLarge bool
 	// Blocker is the scope that determines the Forecast. If nil, the Gate's own limit does, or
 	// none.
 	Blocker *Scope

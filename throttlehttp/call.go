@@ -220,7 +220,7 @@ func (c *call) end(err error) (*http.Response, error) {
 		return nil, c.failed(err)
 	}
 	var gaveUp *throttle.Error
-	if !errors.As(err, &gaveUp) || gaveUp.Reason == throttle.ErrTries {
+	if !errors.As(err, &gaveUp) || gaveUp.Reason == throttle.ErrTries || gaveUp.Reason == throttle.ErrTooLarge {
 		return c.answer, nil
 	}
 	c.discard()
