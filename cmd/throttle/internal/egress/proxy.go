@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ const (
 	waitField = "Throttle-Max-Wait"
 	// priorityField is low, normal, high or critical.
 	priorityField = "Throttle-Priority"
+	// tokensField is how many tokens a request is estimated to cost, for APIs that limit tokens
+	// besides requests.
+	tokensField = "Throttle-Tokens"
 )
 
 // exchange is a request on its way to an API.
@@ -130,7 +134,7 @@ func (p *Proxy) accept(r *http.Request) (x *exchange, out *http.Request, no *ans
 	return x, r.WithContext(ctx), nil
 }
 
-// optionsOf reads what a request says of its wait. most bounds it.
+// optionsOf reads what a request says of its wait, which most bounds, and its cost.
 func optionsOf(h http.Header, most time.Duration) (o throttle.CallOptions, no *answer) {
 	o.MaxWait = most
 	if text := h.Get(waitField); text != "" {
@@ -146,6 +150,13 @@ func optionsOf(h http.Header, most time.Duration) (o throttle.CallOptions, no *a
 			return o, refusal(http.StatusBadRequest, "bad-request", priorityField+" must be low, normal, high or critical")
 		}
 		o.Priority = p
+	}
+	if text := h.Get(tokensField); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return o, refusal(http.StatusBadRequest, "bad-request", tokensField+" must be a whole number above zero, as 3000")
+		}
+		o.Needs = []throttle.Need{{Scope: "tokens", Cost: n}}
 	}
 	return o, nil
 }
@@ -250,6 +261,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	}
 	delete(r.Out.Header, waitField)
 	delete(r.Out.Header, priorityField)
+	delete(r.Out.Header, tokensField)
 	r.Out.Header.Add(loopField, p.mark)
 	forward(r.Out)
 	if !signed(r.Out.Header) {

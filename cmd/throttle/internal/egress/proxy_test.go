@@ -77,14 +77,14 @@ func TestPassed(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	a := e.send("POST", "/api/a%2Fb?q=%zz;", strings.NewReader("hello"), "X-Forwarded-For", "192.0.2.1", "Connection", "X-Hop", "X-Hop", "1",
-		"Proxy-Authorization", "Basic x", "Authorization", "Bearer x", waitField, "5s", priorityField, "low")
+		"Proxy-Authorization", "Basic x", "Authorization", "Bearer x", waitField, "5s", priorityField, "low", tokensField, "300")
 	in := <-came
 	if got, want := in.RequestURI+" "+in.Host, "/base/a%2Fb?q=%zz; "+strings.TrimPrefix(e.apis[0].base.Host, "http://"); got != want {
 		t.Errorf("the API got %s, want %s", got, want)
 	}
 	for name, want := range map[string]string{
 		"X-Forwarded-For": "192.0.2.1", "Authorization": "Bearer x", "Accept-Encoding": "gzip", loopField: e.mark,
-		"X-Hop": "", "Proxy-Authorization": "", waitField: "", priorityField: "",
+		"X-Hop": "", "Proxy-Authorization": "", waitField: "", priorityField: "", tokensField: "",
 	} {
 		if got := in.Header.Get(name); got != want {
 			t.Errorf("the API got %s: %s, want %q", name, got, want)
@@ -126,6 +126,8 @@ func TestRefused(t *testing.T) {
 		{"/api/x", []string{loopField, "other"}, "200 "},
 		{"/api/x", []string{loopField, "other", loopField, e.mark}, "508 loop"},
 		{"/api/x", []string{waitField, "soon"}, "400 bad-request"},
+		{"/api/x", []string{tokensField, "0"}, "400 bad-request"},
+		{"/api/x", []string{tokensField, "many"}, "400 bad-request"},
 		{"/api/x", []string{"Host", "localhost:1"}, "200 "},
 		{"/api/x", []string{"Host", "evil.test"}, "403 browser"},
 		{"/throttle/", []string{"Host", "evil.test"}, "403 browser"},
