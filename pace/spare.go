@@ -259,7 +259,7 @@ func (g *Gate) GivenUp() *Ticket {
 // head returns the first in line that p allows; nil if there is none.
 func (l *line) head(now time.Time, p pick) *Ticket {
 	switch {
-	case slices.ContainsFunc(p.after, l.top().shares):
+	case len(p.after) > 0 && slices.ContainsFunc(p.after, l.top().shares):
 		return nil
 	case p.tried && l.tried == 0:
 		return nil
