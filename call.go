@@ -52,18 +52,23 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 		if !started && !t.await(ctx, w) || ctx.Err() != nil {
 			return t.ended(ctx, w)
 		}
-		w.calling = true // also when OnEvent panics: what starts, ends
-		if t.OnEvent != nil {
-			t.OnEvent(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
-		}
-		w.last = f(ctx)
-		w.last.Err = inner(w.last.Err)
-		w.last.Report.TimedOut = w.timedOut(ctx)
+		t.try(ctx, w, f)
 		var retry bool
 		if started, retry, err = t.answered(ctx, w); !retry {
 			return err
 		}
 	}
+}
+
+// try calls f. It is apart from do, whose frame is there while a call waits: a Result is large.
+func (t *Throttle) try(ctx context.Context, w *waiter, f func(context.Context) Result) {
+	w.calling = true // also when OnEvent panics: what starts, ends
+	if t.OnEvent != nil {
+		t.starts(w)
+	}
+	w.last = f(ctx)
+	w.last.Err = inner(w.last.Err)
+	w.last.Report.TimedOut = w.timedOut(ctx)
 }
 
 // timedOut reports whether the last try of w lasted until the deadline of ctx. It
@@ -90,7 +95,7 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (sta
 	started, ok := t.lineUp(w, opts.Priority, opts.Needs)
 	if ok {
 		if !started && t.OnEvent != nil {
-			t.OnEvent(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})
+			t.waits(w, w.since, 1)
 		}
 		return started, nil
 	}
@@ -106,6 +111,16 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (sta
 	return false, t.giveUp(w, w.since, e)
 }
 
+// starts tells OnEvent of a try. It is apart, as an Event is large.
+func (t *Throttle) starts(w *waiter) {
+	t.OnEvent(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
+}
+
+// waits tells OnEvent that w waits before a try. It is apart, as an Event is large.
+func (t *Throttle) waits(w *waiter, at time.Time, try int) {
+	t.OnEvent(Event{Kind: Waits, At: at, Wait: w.ticket.Forecast, Try: try, Scope: w.blocker(), Why: w.why})
+}
+
 // answered ends a try, whose Result is w.last. If retry is false, the call has
 // ended and err is what it returns.
 func (t *Throttle) answered(ctx context.Context, w *waiter) (started, retry bool, err error) {
@@ -114,7 +129,7 @@ func (t *Throttle) answered(ctx context.Context, w *waiter) (started, retry bool
 	w.mayHaveRun = w.mayHaveRun || verdict != pace.Throttled
 	started, retry, now := t.end(w)
 	if retry && !started && t.OnEvent != nil {
-		t.OnEvent(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
+		t.waits(w, now, tries+1)
 	}
 	switch {
 	case retry:
