@@ -152,7 +152,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 		a.first.idle += max(s-a.first.endedAt, 0)
 	}
 	a.flying++
-	r = a.unheld(r)
+	r.Since = a.unheld(&r)
 	took := a.weigh(r.Cost)
 	l := &a.level
 	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, l.r, a.probed, l.grownAt, a.startAt}

@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // costs lets Adaptive count in requests of the mean cost. Where all requests cost the same, each
 // counts as one, whatever the unit.
@@ -141,8 +144,16 @@ const (
 // enough returns when a request of that cost finds enough left: zero if at once, if it never will, or
 // if that is not known. What the server says may be wrong, so it is two hours after it did at most.
 func (a *Adaptive) enough(cost int64) float64 {
+	if x := &a.stock; !x.varies || !x.known {
+		return 0
+	}
+	return a.refilled(cost)
+}
+
+// refilled is enough where costs differ and the server said what is left.
+func (a *Adaptive) refilled(cost int64) float64 {
 	x, short := &a.stock, charged(cost)
-	if !x.varies || !x.known || x.most > 0 && short > x.most {
+	if x.most > 0 && short > x.most {
 		return 0
 	}
 	if short += x.margin + x.since(x.sent) - x.left; short <= 0 {
@@ -175,14 +186,16 @@ func (a *Adaptive) back(short float64) float64 {
 	}
 }
 
-// unheld returns r as if it had become ready when enough was left for it: until then the rate did not
-// hold it back.
-func (a *Adaptive) unheld(r Request) Request {
+// unheld returns since when the rate alone holds back r: not before enough is left for it.
+func (a *Adaptive) unheld(r *Request) time.Time {
 	at := seconds(a.enough(r.Cost))
-	if ready := a.epoch.Add(at); at > a.next && r.Since.Before(ready) {
-		r.Since = ready
+	if at <= a.next {
+		return r.Since
 	}
-	return r
+	if ready := a.epoch.Add(at); r.Since.Before(ready) {
+		return ready
+	}
+	return r.Since
 }
 
 // exact reports whether the stock alone paces.
@@ -195,10 +208,10 @@ func (a *Adaptive) exact() bool {
 // take lets the stock learn from the end of a request. Where it is exact, what is left is used up at
 // all times, which does not show that the rate is too high.
 func (a *Adaptive) take(o *Outcome) {
-	if a.Blind {
+	x := &a.stock
+	if a.Blind || !x.known && !o.Hints.Remaining.OK {
 		return
 	}
-	x := &a.stock
 	x.ended(o.Sent.Sub(a.epoch).Seconds(), a.rtt, a.level.policy*a.costs.unit(), o)
 	if a.exact() {
 		rate := x.rate / a.costs.unit()

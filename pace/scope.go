@@ -1,9 +1,6 @@
 package pace
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Scope is a further limit, for some of the calls of a Gate only: that of a route, a table, a
 // token, or another dimension such as tokens a minute. A ticket starts when the Gate's Control
@@ -53,12 +50,16 @@ func (n *Need) request(r Request) Request {
 // wait returns how long until the scope lets r start, or, if r has a Place, the ticket in that
 // place.
 func (n *Need) wait(now time.Time, r Request) time.Duration {
-	s := n.Scope
+	return n.Scope.wait(now, n.request(r))
+}
+
+// wait is Need.wait of a request whose Cost is that in s.
+func (s *Scope) wait(now time.Time, r Request) time.Duration {
 	wait := s.ceiling.wait(now, r, s.inFlight, s.MaxInFlight)
 	if wait == Never || s.Control == nil {
 		return wait
 	}
-	return max(s.Control.Wait(now, n.request(r)), wait)
+	return max(s.Control.Wait(now, r), wait)
 }
 
 // scopesWait returns how long until all scopes of t let it start.
@@ -74,10 +75,9 @@ func (t *Ticket) scopesWait(now time.Time) (wait time.Duration) {
 // dear reports whether all scopes of t would let it start if it cost less.
 func (t *Ticket) dear(now time.Time) bool {
 	r := t.request
-	r.Place = 0
-	for _, n := range t.Needs {
-		n.Cost = 1
-		if n.wait(now, r) > 0 {
+	r.Place, r.Cost = 0, 1
+	for i := range t.Needs {
+		if t.Needs[i].Scope.wait(now, r) > 0 {
 			return false
 		}
 	}
@@ -86,12 +86,22 @@ func (t *Ticket) dear(now time.Time) bool {
 
 // shares reports whether t and other need the same scope.
 func (t *Ticket) shares(other *Ticket) bool {
-	return slices.ContainsFunc(t.Needs, func(n Need) bool { return other.needs(n.Scope) })
+	for i := range t.Needs { // by index here and below, as a Need is large
+		if other.needs(t.Needs[i].Scope) {
+			return true
+		}
+	}
+	return false
 }
 
 // needs reports whether t needs s.
 func (t *Ticket) needs(s *Scope) bool {
-	return slices.ContainsFunc(t.Needs, func(n Need) bool { return n.Scope == s })
+	for i := range t.Needs {
+		if t.Needs[i].Scope == s {
+			return true
+		}
+	}
+	return false
 }
 
 // measure finds out whether an answer, which says r of the Gate's own limit, has refused t because it
