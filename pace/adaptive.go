@@ -236,8 +236,8 @@ func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
 	if o.Sent.Sub(a.epoch).Seconds() >= a.first.roundAt {
 		a.first.roundAt = s
 	}
-	a.bill(s, o)
-	a.level.kept.ended(s, o)
+	a.bill(s, &o)
+	a.level.kept.ended(s, &o)
 	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // else it may not have been sent
 		if a.rtt == 0 {
 			a.rtt = took
@@ -262,7 +262,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if !a.Blind {
 		a.infer(s, &o)
-		a.level.tell(a, s, o)
+		a.level.tell(a, s, &o)
 		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
 			a.level.sole = false // it may be charged, unseen
 		}

@@ -123,7 +123,7 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 // switched notices an answer that tells of another limit than the last, as a server with several
 // limits tells of the one that binds. The jump of what remains is no swing of the level: it
 // would keep h above the level of the smaller limit.
-func (l *level) switched(o Outcome, unit float64) {
+func (l *level) switched(o *Outcome, unit float64) {
 	h, k := o.Hints, &l.kept
 	r, quota := float64(h.Remaining.V)/unit, float64(h.Limit.V)
 	if k.length > 0 && quota > 0 && h.Window.V > 0 && (h.Window.V.Seconds() != k.length || max(quota, k.quota) >= 2*min(quota, k.quota)) {

@@ -72,7 +72,7 @@ func (a *Adaptive) rescale(f float64) {
 // may err, so it is believed only so far. Requests sent before the last cut are not charged more:
 // the rate that was too high is over, and at the present one, which may be next to nothing, the
 // bills of a large flight would stop all for an hour.
-func (a *Adaptive) bill(s float64, o Outcome) {
+func (a *Adaptive) bill(s float64, o *Outcome) {
 	if o.Cost <= 0 || o.Cost == o.Request.Cost || a.nextRate == 0 {
 		return
 	}

@@ -147,11 +147,11 @@ func TestScaledPolicy(t *testing.T) {
 		b.call(v, h, 0)
 	}
 	s, before := b.now.Seconds(), b.a.rate(b.now.Seconds())
-	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: other}})
+	b.a.level.tell(b.a, s, &Outcome{Report: Report{Verdict: Served, Hints: other}})
 	if r := b.a.rate(s); r < 80*before || r > 120*before {
 		t.Errorf("a policy a hundred times as fast: the rate goes from %.3g to %.3g a second", before, r)
 	}
-	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: h}})
+	b.a.level.tell(b.a, s, &Outcome{Report: Report{Verdict: Served, Hints: h}})
 	for i := range 40 {
 		v := Served
 		if i%13 == 9 {

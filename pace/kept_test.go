@@ -17,7 +17,7 @@ func stated(quota, length float64) *kept {
 func (k *kept) answer(s, after float64, cost int64, v Verdict) {
 	o := Outcome{Request: Request{Cost: cost}, Report: Report{Verdict: v}}
 	k.start(s, charged(cost))
-	k.ended(s, o)
+	k.ended(s, &o)
 	k.observe(s, s, 0, after, false, o)
 }
 
@@ -105,7 +105,7 @@ func TestKeptCosts(t *testing.T) {
 		t.Errorf("90 of 100 used, and free at %v", k.free())
 	}
 	k.start(1, 1)
-	k.ended(1, Outcome{Request: Request{Cost: 1}, Report: Report{Verdict: Served, Cost: 11}})
+	k.ended(1, &Outcome{Request: Request{Cost: 1}, Report: Report{Verdict: Served, Cost: 11}})
 	if got := k.used(2, 60); got != 101 || !k.spent(2, 0) {
 		t.Errorf("used %v, spent %t; want 101 and spent", got, k.spent(2, 0))
 	}
@@ -206,7 +206,7 @@ func TestKeptToldEnds(t *testing.T) {
 	told := func(k *kept, s float64, remaining int64) {
 		o := Outcome{Report: Report{Verdict: Served, Hints: Hints{Remaining: Some(remaining)}}}
 		k.start(s, 1)
-		k.ended(s, o)
+		k.ended(s, &o)
 		k.observe(s, s, 0, 0, true, o)
 	}
 	convinced := func() *kept {

@@ -124,8 +124,8 @@ func (l *level) rate(s float64, flying int) float64 {
 
 // tell records the stated policy. Where answers have lacked hints for long, it forgets the
 // policy and the level.
-func (l *level) tell(a *Adaptive, s float64, o Outcome) {
-	h, unit := o.Hints, a.costs.unit()
+func (l *level) tell(a *Adaptive, s float64, o *Outcome) {
+	h, unit := &o.Hints, a.costs.unit()
 	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
 	l.switched(o, unit)
 	switch {

@@ -127,7 +127,7 @@ func (k *kept) spent(s, rtt float64) bool {
 }
 
 // ended corrects the log from the estimated to the actual cost; a refusal costs nothing.
-func (k *kept) ended(s float64, o Outcome) {
+func (k *kept) ended(s float64, o *Outcome) {
 	said := charged(o.Request.Cost)
 	switch {
 	case o.Verdict == Throttled:

@@ -74,7 +74,7 @@ func TestReserveOfADeepBucket(t *testing.T) {
 		a.begin(time.Unix(0, 0))
 		var o Outcome
 		o.Hints = Hints{Limit: Some(int64(c.quota)), Window: Some(time.Second), Burst: c.burst}
-		a.level.tell(a, 1, o)
+		a.level.tell(a, 1, &o)
 		a.level.most, a.rtt = c.most, 0.15
 		if deep, stale := a.level.capacity(), a.stale(); deep != c.deep || stale != c.stale {
 			t.Errorf("%s: %v deep, stale %v; want %v, %v", c.about, deep, stale, c.deep, c.stale)
