@@ -150,13 +150,13 @@ func TestManyWait(t *testing.T) {
 	to := func(s *httptest.Server) string {
 		return "-to api=" + s.URL + " -rate 1/m -wait 100h -listen " + clitest.Vacant(t)
 	}
-	t.Run("by path", func(t *testing.T) { manyWait(t, to(plain), 70, byPath) })
+	t.Run("by path", func(t *testing.T) { manyWait(t, to(plain), 60, byPath) })
 	t.Run("inside CONNECT", func(t *testing.T) {
 		ca, host := authority(t, "127.0.0.1"), secure.Listener.Addr().String()
 		roots, _ := os.ReadFile(filepath.Join(ca, intercept.CertificateFile))
 		trust := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
 		trust.RootCAs.AppendCertsFromPEM(roots)
-		manyWait(t, to(secure)+" -ca "+ca, 150, func(c net.Conn) {
+		manyWait(t, to(secure)+" -ca "+ca, 125, func(c net.Conn) {
 			fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host)
 			a, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
 			if err != nil || a.StatusCode != 200 {

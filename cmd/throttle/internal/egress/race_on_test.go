@@ -3,4 +3,4 @@
 package egress
 
 // raceMemory is how many times more memory the race detector takes.
-const raceMemory = 6
+const raceMemory = 7
