@@ -177,24 +177,6 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 	return rate
 }
 
-// partOfBurst returns the rate to start with, served requests after the start, once an answer to a
-// request sent at sent shows an empty limit: this client's part of a stated policy if it helped to
-// empty a full bucket or window, else rate. All clients that came at the same time were served
-// alike, so its part is what it was served, of the burst and what the policy has refilled since.
-func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
-	c, k := a.level.binding(), &a.level.kept
-	sent = max(sent, 0) // it may have left before this began, as where an answer names a scope
-	there := a.level.full + 1 + c*sent
-	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
-		return rate
-	}
-	a.evidence = mostPartSpan
-	if a.level.full+1 >= a.level.quota { // no smaller burst is stated, but there may be one
-		a.evidence = min(mostPartSpan, partSpan*served)
-	}
-	return min(rate, c*served/there)
-}
-
 // throttled learns from a refusal that is not part of the last that counted.
 func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
@@ -203,7 +185,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
-		a.fall(max(a.base*math.Exp(-a.cutDepth()/2), min(a.base, slowestInRow)))
+		a.fall(max(a.base*math.Exp(-a.cutDepth()/2), min(a.base, max(slowestInRow, a.lately(sent)))))
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
@@ -213,7 +195,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 		once = 0 // an outage: a window would have shut before
 	}
 	d := live + min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
-	served := (a.accepted + a.failed + a.trust) / (d + a.trust/rate)
+	served := max((a.accepted+a.failed+a.trust)/(d+a.trust/rate), a.lately(sent))
 	if a.accepted < leastTrust {
 		a.trust = max(leastTrust, a.trust/2)
 	} else {
@@ -285,8 +267,12 @@ func (c *cycle) opens(from, to float64) bool {
 // more slowly: T goes as the fourth root of the requests a window, from 1/2 to 2 windows.
 func (a *Adaptive) spread() {
 	a.base = max(a.rowRate*math.Exp(-a.cutDepth())*max(1-a.lastRow/a.every, 0.1), slowest)
-	t := a.every * min(max(math.Pow(a.rowRate*a.every/windowSpan, 0.25), 0.5), 2)
-	a.period = min(max(t, shortestT), longestT)
+	a.period = min(max(windowT(a.rowRate, a.every), shortestT), longestT)
+}
+
+// windowT returns T, in seconds, of a client that starts rate requests a second in windows of w seconds.
+func windowT(rate, w float64) float64 {
+	return w * min(max(math.Pow(rate*w/windowSpan, 0.25), 0.5), 2)
 }
 
 // cut starts the next measurement at base, as at the first refusal of a row, and sets T.
@@ -301,7 +287,8 @@ func (a *Adaptive) cut(s float64) {
 	requests := min(max(a.evidence, 1), max(young, old))
 	a.period = min(longestT, max(t, requests/a.base, 4*a.rtt, shortestT))
 	if a.level.binding() > 0 {
-		a.period = max(a.period, requests/a.base) // without the bound of two hours
+		// Without the bound of two hours. A log or a window shows after its length what a rate was worth.
+		a.period = max(a.period, requests/a.base, min(windowT(a.base, a.level.length), s-a.born))
 	}
 }
 
@@ -310,10 +297,23 @@ func (a *Adaptive) settled() float64 {
 	return a.probe() * math.Pow(usualRate*a.weight()/a.base, probePower)
 }
 
+// window returns the length of the server's window in seconds, as stated or as rows showed it;
+// zero: not known.
+func (a *Adaptive) window() float64 {
+	if a.level.binding() > 0 {
+		return a.level.length
+	}
+	return a.every
+}
+
 // rateByRefusals returns the rate at s by refusals alone, in requests a second.
 func (a *Adaptive) rateByRefusals(s float64) float64 {
 	if a.refused > 0 {
-		least := min(1/a.probe(), a.base/8, triesPerRow/max(a.lastRow, a.roundAt-a.rowAt))
+		least := 1 / a.probe()
+		if w := a.window(); w > 0 {
+			least = max(least, triesPerRow/w)
+		}
+		least = min(least, a.base/8, triesPerRow/max(a.lastRow, a.roundAt-a.rowAt))
 		return max(a.base*math.Pow(rowSpacing, float64(a.refused-1)), least, min(a.base, slowestInRow))
 	}
 	u := a.elapsed(s) / a.period

@@ -43,6 +43,8 @@ const (
 	atRest       = 1.5  // less so many requests, which the level keeps free of a small one
 	longerBy     = 0.05 // part of the window by which countedFor grows, as for slots or whole seconds,
 	longerMost   = 0.25 // up to this part
+	byChance     = 2.0  // requests served in a window by which a client's part may seem larger than it is
+	together     = 0.25 // part of the window in which a crowd that starts at once meets its limit
 )
 
 // size returns the cost of a group, and how many groups are a quota.
@@ -328,4 +330,33 @@ func (a *Adaptive) scale(s, f float64) {
 	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.period} {
 		*x /= f
 	}
+}
+
+// partOfBurst returns the rate to start with, served requests after the start, once an answer to a
+// request sent at sent shows an empty limit: this client's part of a stated policy if it helped to
+// empty a full bucket or window, else rate. All clients that came at the same time were served
+// alike, so its part is what it was served, of the burst and what the policy has refilled since.
+func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
+	c, k := a.level.binding(), &a.level.kept
+	sent = max(sent, 0) // it may have left before this began, as where an answer names a scope
+	there := a.level.full + 1 + c*sent
+	if c == 0 || served < there/mostSharers || served < c*sent && sent > together*a.level.length || k.used(sent, k.length) >= nearly*k.quota {
+		return rate
+	}
+	a.evidence = mostPartSpan
+	if a.level.full+1 >= a.level.quota { // no smaller burst is stated, but there may be one
+		a.evidence = min(mostPartSpan, partSpan*served)
+	}
+	return min(rate, c*served/there)
+}
+
+// lately returns the rate at which this client was served in the stated window until s, less byChance
+// requests. A log or a window refuses when so much was served in that time, so this is the client's
+// part of the quota, however little it was served before. It is zero where no policy is stated.
+func (a *Adaptive) lately(s float64) float64 {
+	if a.level.binding() == 0 {
+		return 0
+	}
+	n := a.level.kept.used(s, a.level.length) / a.costs.unit()
+	return max(n-byChance, 0) / a.level.length
 }
