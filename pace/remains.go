@@ -116,7 +116,7 @@ func (a *Adaptive) withoutLevel(s, sent float64, kept bool, o Outcome) {
 }
 
 const (
-	forEach     = 20.0 // requests in a window for each client: with fewer, refusals share it better
+	forEach     = 40.0 // requests in a window for each client: with fewer, refusals share it better
 	closedOften = 2    // ends in a row, named by refusals, after which little remained: they are no window's
 	dryPart     = 0.25 // part of a window; a limit that refills steadily does not refuse for so long
 )
@@ -127,7 +127,7 @@ const (
 // first client to come takes all of it, and keeps it.
 func (a *Adaptive) divisible() bool {
 	l := &a.level
-	if l.othersFor <= 0 || l.quota == 0 || l.length < shortWindow || l.window || l.capacity() > l.quota+1 || a.share.agreed > 0 {
+	if l.othersFor <= 0 || l.quota == 0 || l.window || l.capacity() > l.quota+1 || a.share.agreed > 0 {
 		return false
 	}
 	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
