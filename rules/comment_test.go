@@ -47,7 +47,7 @@ func FuzzComments(f *testing.F) {
 	f.Add(`{"rules": "\"/*"}`, "/**/", 1)
 	f.Add(`{"rules": [{"name": "a", "limits": "1/s"}]}`, "*\xf1/0000", 1)
 	f.Fuzz(func(t *testing.T, text, comment string, at int) {
-		rules.Parse([]byte(comment + text)) // no panic
+		rules.Parse([]byte(comment + text))        // no panic
 		comment = strings.ToValidUTF8(comment, "") // first, as it may bring a * and a / together
 		if len(comment) > 100 || strings.Contains(comment, "*/") || !strings.HasPrefix(text, "{") {
 			return
