@@ -46,3 +46,36 @@ func divided(t *testing.T, told Hints, leastUsed, mostRefused, leastFair float64
 		t.Errorf("want at least %v used, at most %v refused, Jain's index at least %v", leastUsed, mostRefused, leastFair)
 	}
 }
+
+// TestPolicyDividedFromTheStart has clients that start together use up the first window or log of a
+// policy. Each comes back in time for the next; one that chance served a little less does not take it from
+// the others; and none grows away from them before the limit could show what its rate was worth.
+func TestPolicyDividedFromTheStart(t *testing.T) {
+	for _, c := range []struct {
+		limit              limit.Limit
+		processes, workers int
+		latency            time.Duration
+		windows            time.Duration
+		used, fair         float64 // at least
+	}{
+		{limit.Limit{Kind: limit.CalendarWindow, Count: 4545, Period: time.Minute}, 10, 17, 6 * time.Millisecond, 3, 0.93, 0.95},
+		{limit.Limit{Kind: limit.FirstHitWindow, Count: 151, Period: 15 * time.Second}, 10, 2, 183 * time.Millisecond, 30, 0.93, 0.9},
+		{limit.Limit{Kind: limit.SlidingSlots, Count: 2790, Period: 118 * time.Second, Slots: 10}, 10, 6, 5 * time.Millisecond, 20, 0.85, 0.9},
+	} {
+		var used, fair []float64
+		for seed := range uint64(5) {
+			r := play(t, Scenario{
+				Name: "start", Duration: c.windows * c.limit.Period,
+				Server:  Server{Limit: c.limit, Hints: Hints{Policy: true}},
+				Network: Network{Latency: c.latency, Spread: 0.2},
+				Clients: []Group{{Processes: c.processes, Workers: c.workers}},
+			}, "adaptive-informed", seed+1)
+			used, fair = append(used, r.Utilisation.V), append(fair, r.Jain.V)
+		}
+		u, j := median(used), median(fair)
+		t.Logf("%v, %d clients: %.2f used, Jain's index %.2f", c.limit, c.processes, u, j)
+		if u < c.used || j < c.fair {
+			t.Errorf("%v, %d clients: %.2f used, Jain's index %.2f, want at least %.2f and %.2f", c.limit, c.processes, u, j, c.used, c.fair)
+		}
+	}
+}

@@ -194,7 +194,7 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		case known:
 			mine := p.Report(report)
 			mine.Cost = cost.V
-			if report.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V < n.Cost+n.Cost/4 {
+			if report.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V-n.Cost/4 < n.Cost {
 				mine.Verdict, mine.After = report.Verdict, report.After // too little is left for this one, as its cost is an estimate
 			}
 			scopes = append(scopes, throttle.ScopeResult{Need: n, Report: mine})

@@ -2,6 +2,7 @@ package throttlehttp
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -105,6 +106,31 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 			wait, _ := s.waits(to(t, "GET", "https://api.openai.com/v1/models"))
 			if blamed := wait > 0; blamed != (c.scope == "") {
 				t.Errorf("%s requests and %s tokens left: what costs no tokens waits %v", c.requests, c.tokens, wait)
+			}
+		})
+	}
+}
+
+// A request that costs more than the limit ever allows gets its refusal back, and holds up no other,
+// however much it says that it costs.
+func TestTooManyTokensHoldUpNobody(t *testing.T) {
+	for _, cost := range []int64{10_001, math.MaxInt64} {
+		bubble.Test(t, func(t *testing.T) {
+			s := newSplit(t, func() *http.Response {
+				return answer(429, "", "Retry-After", "30", "X-Ratelimit-Limit-Tokens", "10000", "X-Ratelimit-Remaining-Tokens", "50", "X-Ratelimit-Reset-Tokens", "30s")
+			})
+			s.tr.Needs = func(r *http.Request) []throttle.Need {
+				if r.Method != "POST" {
+					return nil
+				}
+				return []throttle.Need{{Scope: "tokens", Cost: cost}}
+			}
+			a, err := s.tr.RoundTrip(to(t, "POST", "https://api.openai.com/v1/chat/completions"))
+			if err != nil || a.StatusCode != 429 {
+				t.Errorf("%d tokens: %v, %v, want the refusal", cost, a, err)
+			}
+			if wait, _ := s.waits(to(t, "GET", "https://api.openai.com/v1/models")); wait > 0 {
+				t.Errorf("%d tokens: what costs none waits %v", cost, wait)
 			}
 		})
 	}
