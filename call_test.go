@@ -174,6 +174,29 @@ func TestQueueFull(t *testing.T) {
 	})
 }
 
+// A Try waits for nothing, so it needs no room among those that do.
+func TestTryBesideAFullQueue(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		th := unpaced()
+		th.MaxWaiting, th.Backoff = -1, pace.Backoff{Base: time.Hour}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = th.Do(ctx, func(context.Context) error { return Failed(errBoom) }) }()
+		synctest.Wait()
+		if err := th.Do(t.Context(), served); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("Do beside a call that rests = %v, want ErrQueueFull", err)
+		}
+		if err := th.Try(t.Context(), served); err != nil {
+			t.Errorf("Try = %v, want nil: it may start at once", err)
+		}
+		if err := th.Do(t.Context(), served); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("Do after a Try = %v, want ErrQueueFull", err)
+		}
+		cancel()
+		synctest.Wait()
+		idle(t, th)
+	})
+}
+
 func TestPanic(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &counted{Controller: &pace.Fixed{Rate: 1}}

@@ -165,3 +165,34 @@ func TestForecastOfSeveral(t *testing.T) {
 		})
 	}
 }
+
+// Before a limit is known few calls start at once: as many as Forecast says.
+func TestForecastOfTheFirstFlights(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var th throttle.Throttle
+		for _, want := range []int{1, 2, 4, 8} {
+			var starts atomic.Int64
+			forecast := 0
+			for forecast < 20 && th.Forecast(forecast+1) == 0 {
+				forecast++
+			}
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					_ = th.Try(t.Context(), func(context.Context) error {
+						starts.Add(1)
+						time.Sleep(time.Millisecond)
+						return nil
+					})
+				})
+			}
+			all.Wait()
+			if forecast != want || starts.Load() != int64(want) {
+				t.Errorf("%d of 20 started at once, and Forecast was zero for %d, want %d", starts.Load(), forecast, want)
+			}
+			if next := th.Forecast(1 << 40); next != pace.Never {
+				t.Errorf("Forecast of a distant place = %v, want unknown", next)
+			}
+		}
+	})
+}

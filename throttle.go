@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ type Throttle struct {
 	Budget pace.Budget
 	// MaxWaiting bounds the calls in line and between tries; further calls are
 	// refused with [ErrQueueFull], which is backpressure on their callers. A
-	// retry is never refused. If zero, 100,000. Below zero, 1: a call is refused
+	// retry is never refused, nor is a Try for that, as it does not wait. If zero, 100,000. Below zero, 1: a call is refused
 	// while another waits.
 	MaxWaiting int
 	// Weights divide the limit between waiting calls, by their
@@ -263,7 +264,7 @@ func (t *Throttle) begin() {
 	if t.Fleet.Store != nil {
 		t.gate.Control = pace.All{t.gate.Control, &t.fleet.credit}
 	}
-	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
+	t.gate.Tries, t.gate.Retries = t.Tries, t.Retries
 	t.gate.Lanes, t.lanes = lanesOf(t.Weights)
 	t.gate.Budget, t.gate.MaxInFlight, t.gate.CountResting = t.Budget, t.MaxInFlight, t.CountResting
 	t.gate.Concurrency = t.Concurrency
@@ -299,6 +300,9 @@ func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok
 	t.need(w, needs)
 	w.since = t.now()
 	w.bound()
+	if t.gate.MaxWaiting = t.MaxWaiting; w.once { // it does not wait, so it needs no room in line
+		t.gate.MaxWaiting = math.MaxInt
+	}
 	if _, ok = t.gate.Enter(w.since, &w.ticket); ok {
 		w.inside = true
 		started = t.pump(w.since, w)

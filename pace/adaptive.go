@@ -100,13 +100,13 @@ var _ Controller = (*Adaptive)(nil)
 
 // wait does what Wait does, for one of the limits.
 func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
-	if !a.began {
-		return 0
+	at, next, ahead := time.Duration(0), a.next, time.Duration(0)
+	if a.began {
+		at = now.Sub(a.epoch)
 	}
-	at, next, ahead := now.Sub(a.epoch), a.next, time.Duration(0)
 	switch {
 	case !a.on && !a.level.on:
-		next = max(next, seconds(a.unpaced(at.Seconds())))
+		next = max(next, seconds(a.unpaced(at.Seconds(), max(r.Place-1, 0))))
 	case r.Place > 1 && a.nextRate > 0:
 		k := float64(r.Place - 1)
 		ahead = seconds(min(a.level.beyond(at.Seconds(), k, a.interval(), float64(a.heard.limit.V)/a.costs.unit()), a.level.atOnce(at.Seconds(), a.rtt, k, a.flying)))
@@ -124,21 +124,23 @@ func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 	return wait
 }
 
-// unpaced returns the earliest start before the limit is known, unless an answer comes sooner.
-func (a *Adaptive) unpaced(s float64) float64 {
-	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // the quota is used up: one request at a time
-		return min(a.last+patience, a.level.kept.free())
+// unpaced returns the earliest start before the limit is known, unless an answer comes sooner, of a
+// request before which others in line start now.
+func (a *Adaptive) unpaced(s float64, others int) float64 {
+	first, last, flying := a.first, a.last, a.flying+others
+	if others > 0 {
+		if last = s; a.flying == 0 {
+			first.began, first.roundAt = s, s
+		}
 	}
-	return max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(s))
-}
-
-// room returns the earliest start, before the limit is known, that keeps the requests in flight
-// within this client's part of what remains. One beyond waits for an answer, but not for long.
-func (a *Adaptive) room(s float64) float64 {
-	if a.level.fits(s, a.rtt, a.flying) {
-		return 0
+	if flying > 0 && a.level.kept.spent(s, a.rtt) { // the quota is used up: one request at a time
+		return min(last+patience, a.level.kept.free())
 	}
-	return a.last + min(patience, 4*a.rtt)
+	next := first.next(flying, a.level.lead(a.rtt), a.level.policy, a.rtt)
+	if !a.level.fits(s, a.rtt, flying) { // one beyond waits for an answer, but not for long
+		next = max(next, last+min(patience, 4*a.rtt))
+	}
+	return next
 }
 
 // start does what Start does, for one of the limits.
