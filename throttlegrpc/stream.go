@@ -232,7 +232,9 @@ func (s *stream) SendMsg(m any) error {
 	case err == nil:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.request = m
+		if !s.received.Load() { // a header may come before the request is sent
+			s.request = m
+		}
 	case err != io.EOF: // RecvMsg returns the cause
 		a.end(err)
 	}
