@@ -102,3 +102,35 @@ func TestSetMaxInFlightRaces(t *testing.T) {
 		t.Errorf("%d starts over the bound, %d in flight, %d wait; want none", over.Load(), th.InFlight(), th.Waiting())
 	}
 }
+
+// A retry that has to wait for a place alone waits for an unknown time, and says so.
+func TestRetryUnderALowerBound(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var waits []time.Duration
+		th := throttle.Throttle{Control: pace.All(nil), MaxInFlight: 2, OnEvent: func(e throttle.Event) {
+			if e.Kind == throttle.Waits {
+				waits = append(waits, e.Wait)
+			}
+		}}
+		end := make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() { _ = th.Do(t.Context(), func(context.Context) error { <-end; return nil }) })
+		synctest.Wait()
+		tries := 0
+		calls.Go(func() {
+			_ = th.Do(t.Context(), func(context.Context) error {
+				if tries++; tries > 1 {
+					return nil
+				}
+				th.SetMaxInFlight(1)
+				return throttle.Throttled(nil, 0)
+			})
+		})
+		synctest.Wait()
+		if tries != 1 || len(waits) != 1 || waits[0] != pace.Never {
+			t.Errorf("after %d tries it waits for %v, want one try and an unknown wait", tries, waits)
+		}
+		close(end)
+		calls.Wait()
+	})
+}

@@ -249,13 +249,16 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	first := t.request
 	first.Place = 1
 	w := max(g.wait(now, first), 0)
+	unknown := w == Never || g.ceiling.Full(g.inFlight, g.MaxInFlight)
 	if w == Never {
 		w = 0
 	}
 	if r.Verdict == Throttled && !r.Crowded && t.throttled > 1 && g.lanes.waiting > 0 {
 		rest = max(rest, w+letPass)
 	}
-	t.Forecast = max(rest, w)
+	if t.Forecast = max(rest, w); t.Forecast == 0 && unknown {
+		t.Forecast = Never
+	}
 	t.foresee(now, false)
 	if t.TooLate = g.tooLate(now, t); t.TooLate || t.late(now, t.Forecast) {
 		return false
