@@ -82,7 +82,8 @@ const (
 // Waiting returns the number of tickets in line or resting.
 func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
-// Cost returns the estimated cost of all tickets in line, by the Gate's own limit.
+// Cost returns the estimated cost of all tickets in line, by the Gate's own limit. One above 2^40
+// counts as that.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
 // InFlight returns the number of tickets in flight: started by Next, and not ended by Done or

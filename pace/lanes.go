@@ -114,7 +114,7 @@ func (l *lanes) push(t *Ticket) {
 	l.waiting++
 	l.tried += t.triedOnce()
 	l.pushes++
-	l.cost += max(t.Cost, 1)
+	l.cost += t.price()
 	at.queued++
 	f.queued++
 	for _, n := range t.Needs {
@@ -131,7 +131,7 @@ func (l *lanes) remove(t *Ticket) {
 	}
 	l.waiting--
 	l.tried -= t.triedOnce()
-	l.cost -= max(t.Cost, 1)
+	l.cost -= t.price()
 	at.queued--
 	f.queued--
 	for _, n := range t.Needs {
@@ -382,7 +382,7 @@ func (l *lanes) first() *Ticket {
 // started takes t, which was next, out of its lane and charges it.
 func (l *lanes) started(t *Ticket) {
 	at, f := l.of(t), t.flow
-	cost := float64(max(t.Cost, 1))
+	cost := float64(t.price())
 	l.virtual, at.virtual = at.begin, f.begin
 	at.begin += cost / at.weight
 	f.begin += cost

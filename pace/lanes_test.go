@@ -161,3 +161,34 @@ func TestLanesForetell(t *testing.T) {
 		l.enter(2, 3, 0)
 	}
 }
+
+// A cost beyond all measure, which a key may have stated by mistake, does not end the turns of keys.
+func TestKeysTakeTurnsAfterAnAbsurdCost(t *testing.T) {
+	gate, now := pace.Gate{MaxInFlight: 1}, time.Unix(1000, 0)
+	enter := func(key string, n int, cost int64) {
+		for range n {
+			gate.Enter(now, &pace.Ticket{Key: key, Cost: cost})
+		}
+	}
+	next := func(n int) (keys string) {
+		for range n {
+			ticket, _ := gate.Next(now)
+			gate.Done(now, ticket, pace.Report{Verdict: pace.Served})
+			keys += ticket.Key
+		}
+		return keys
+	}
+	enter("a", 1, math.MaxInt64)
+	enter("b", 1, math.MaxInt64)
+	if got := gate.Cost(); got <= 0 {
+		t.Errorf("Cost() = %d of two tickets that cost the most, want above zero", got)
+	}
+	next(2)
+	enter("a", 1, 1)
+	next(1)
+	enter("a", 4, 1)
+	enter("b", 4, 1)
+	if got, want := next(8), "babababa"; got != want {
+		t.Errorf("the keys started in the order %s, want %s", got, want)
+	}
+}

@@ -83,6 +83,13 @@ const (
 // Tries returns how often the call has started since it entered.
 func (t *Ticket) Tries() int { return t.tries }
 
+// dearestInLine is the most that one ticket counts for in line. It leaves room for sums, of virtual times
+// too, which must still tell apart tickets that cost 1.
+const dearestInLine = 1 << 40
+
+// price returns the cost of t in line.
+func (t *Ticket) price() int64 { return min(max(t.Cost, 1), dearestInLine) }
+
 // triedOnce returns 1 if t has been tried, else 0.
 func (t *Ticket) triedOnce() int { return min(t.tries, 1) }
 
