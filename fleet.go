@@ -40,10 +40,10 @@ type Fleet struct {
 	// which is logged once, by [slog.Default].
 	Limit limit.Limit
 	// Timeout bounds one request to the Store, and the life of its goroutine. If
-	// zero, 100 ms. A Store that does not end with its context delays all
+	// zero or below, 100 ms. A Store that does not end with its context delays all
 	// waiting calls: put it behind a [store.Guard].
 	Timeout time.Duration
-	// MaxBatch bounds the tokens of one request. If zero, 100.
+	// MaxBatch bounds the tokens of one request. If zero or below, 100.
 	MaxBatch int64
 }
 

@@ -31,7 +31,7 @@ type CallOptions struct {
 	// priority, the newest share one turn.
 	Key string
 	// Cost is the estimated cost, in the unit of the limit, such as tokens. If
-	// zero, 1. The actual cost is in the Report of its [Result], see
+	// zero or below, 1. The actual cost is in the Report of its [Result], see
 	// [Throttle.DoResult].
 	Cost int64
 	// Needs are the scopes that the call is subject to besides the Throttle's
@@ -49,7 +49,7 @@ type CallOptions struct {
 type Need struct {
 	// Scope is the name of the scope. It appears in logs: hash what is secret.
 	Scope string
-	// Cost is the estimated cost of the call in this scope. If zero, 1.
+	// Cost is the estimated cost of the call in this scope. If zero or below, 1.
 	Cost int64
 }
 

@@ -128,7 +128,7 @@ type Report struct {
 	// as an answer of 503 (Service Unavailable) without a Retry-After. Adaptive counts such
 	// refusals as failures while they are few: one in sixteen requests served.
 	Unsure bool
-	// Cost is the actual cost of the request, in the unit of the limit. If zero, it is the
+	// Cost is the actual cost of the request, in the unit of the limit. If zero or below, it is the
 	// estimate.
 	Cost int64
 	// Hints hold the numbers that the server stated about its limit.

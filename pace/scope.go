@@ -34,7 +34,7 @@ func (s *Scope) InFlight() int { return s.inFlight }
 type Need struct {
 	// Scope is the scope. It must not be nil.
 	Scope *Scope
-	// Cost is the estimated cost in this scope. If zero, 1.
+	// Cost is the estimated cost in this scope. If zero or below, 1.
 	Cost int64
 	// Said is the part of the answer about this scope. If there is none, the scope learns
 	// from a refusal only if neither another scope nor a Control of the Gate is to blame.

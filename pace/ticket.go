@@ -7,7 +7,7 @@ import "time"
 type Ticket struct {
 	// Owner is for the driver, to find its own data for a ticket that Next returns.
 	Owner any
-	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
+	// Cost is the estimated cost, by the Gate's own limit. If zero or below, 1.
 	Cost int64
 	// Needs are the other scopes that the call is subject to, no two the same, in the same
 	// order for calls that need the same. They must not change while the ticket is inside,
