@@ -18,7 +18,9 @@ import (
 //
 // All requests of one name, a host unless Name says otherwise, share one
 // throttle.Throttle: they wait for their turn there, and it learns the pace
-// from the answers.
+// from the answers. A request is in flight there until the header of its answer has
+// come, not until its body is read. For a server that counts open streams, make the
+// request and read the body within the Do of another Throttle, with a MaxInFlight.
 //
 // Retried, subject to the Throttle's policy and never before Retry-After
 // (capped by the Throttle's MaxAfter; see also signal.Plausible):
