@@ -162,6 +162,21 @@ func TestLanesForetell(t *testing.T) {
 	}
 }
 
+// Of two lanes whose turn comes together, the one in which the older ticket waits is first.
+func TestLanesForetellTies(t *testing.T) {
+	l := newLaned(t, 1, 1, 3)
+	l.enter(0, 1, 0)
+	l.next(1)
+	for i, lane := range []int{1, 0, 2} {
+		if got, want := l.enter(lane, 1, 0)[0].Forecast, time.Duration(i+1)*time.Second; got != want {
+			t.Errorf("ticket %d, in lane %d, is foretold to wait %v, want %v", i, lane, got, want)
+		}
+	}
+	if all := l.next(3); all[0].Lane != 1 || all[1].Lane != 0 || all[2].Lane != 2 {
+		t.Errorf("they started in the lanes %d, %d, %d, want 1, 0, 2", all[0].Lane, all[1].Lane, all[2].Lane)
+	}
+}
+
 // A cost beyond all measure, which a key may have stated by mistake, does not end the turns of keys.
 func TestKeysTakeTurnsAfterAnAbsurdCost(t *testing.T) {
 	gate, now := pace.Gate{MaxInFlight: 1}, time.Unix(1000, 0)

@@ -18,7 +18,7 @@ func (l *lanes) place(now time.Time, t *Ticket) int {
 	place := ahead + 1
 	for i := range l.all {
 		if at := &l.all[i]; at != mine && at.queued > 0 {
-			sooner := math.Ceil((begin - at.begin) * at.weight)
+			sooner := math.Floor((begin-at.begin)*at.weight) + 1 // of the same begin, the oldest is first
 			place += int(min(max(sooner, 0), float64(at.going(now))))
 		}
 	}
