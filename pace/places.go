@@ -8,18 +8,13 @@ import (
 // place returns about which place t would have in the order of starts, counting from 1, if all
 // tickets in line cost the same. Tickets that wait for a scope do not count.
 func (l *lanes) place(now time.Time, t *Ticket) int {
-	mine := l.of(t)
+	mine, cost := l.of(t), float64(t.price())
 	ahead := mine.ahead(now, t)
-	begin := mine.begin
-	if mine.queued == 0 {
-		begin = max(begin, l.virtual)
-	}
-	begin += float64(ahead) / mine.weight
+	begin := mine.from(l.virtual) + float64(ahead)*cost/mine.weight
 	place := ahead + 1
 	for i := range l.all {
 		if at := &l.all[i]; at != mine && at.queued > 0 {
-			sooner := math.Floor((begin-at.begin)*at.weight) + 1 // of the same begin, the oldest is first
-			place += int(min(max(sooner, 0), float64(at.going(now))))
+			place += sooner(begin, at.from(l.virtual), cost/at.weight, at.going(now))
 		}
 	}
 	return place
@@ -27,22 +22,45 @@ func (l *lanes) place(now time.Time, t *Ticket) int {
 
 // ahead returns about how many tickets in the lane would start before t.
 func (l *lane) ahead(now time.Time, t *Ticket) int {
-	if len(l.flows) == 0 || len(l.flows) == 1 && l.flows[0].key == t.Key {
-		return l.going(now)
+	mine, begin, cost := l.known(t.Key), l.virtual, float64(t.price())
+	ahead := 0
+	if mine != nil {
+		ahead = mine.going(now)
+		begin = mine.from(l.virtual) + float64(ahead)*cost
 	}
-	mine := 0
 	for _, f := range l.flows {
-		if f.key == t.Key {
-			mine = f.going(now)
-		}
-	}
-	ahead := mine
-	for _, f := range l.flows {
-		if f.key != t.Key {
-			ahead += min(f.going(now), mine+1)
+		if f != mine {
+			ahead += sooner(begin, f.from(l.virtual), cost, f.going(now))
 		}
 	}
 	return ahead
+}
+
+// known returns the flow of a key; nil if it would be new.
+func (l *lane) known(key string) *flow {
+	f := l.byKey[key]
+	switch {
+	case key == "":
+		return &l.plain
+	case f == nil && len(l.byKey) >= maxFlows:
+		return &l.rest
+	}
+	return f
+}
+
+// from returns where t begins next.
+func (t *turn) from(virtual float64) float64 {
+	if t.passed || t.queued == 0 {
+		return max(t.begin, virtual)
+	}
+	return t.begin
+}
+
+// sooner returns how many of n tickets begin no later than begin, the first of them at first, and the
+// others each after another: of those that begin together the oldest is first.
+func sooner(begin, first, each float64, n int) int {
+	k := math.Floor((begin-first)/each) + 1
+	return int(min(max(k, 0), float64(n)))
 }
 
 // going returns how many tickets in the lane no scope holds back now.
