@@ -130,9 +130,9 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
 	t.Broke, t.TooLarge, t.Elsewhere, t.passed = false, false, false, false
 	r := t.request
-	r.Place = g.lanes.place(now, t) + g.rests.len()
+	r.Place = g.lanes.place(now, t, nil) + g.rests.len()
 	t.Forecast = g.wait(now, r)
-	t.foresee(now, true)
+	t.foresee(now, &g.lanes)
 	if t.Forecast <= 0 && g.full() {
 		t.Forecast = Never
 	}
@@ -260,7 +260,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	if t.Forecast = max(rest, w); t.Forecast == 0 && unknown {
 		t.Forecast = Never
 	}
-	t.foresee(now, false)
+	t.foresee(now, nil)
 	if t.TooLate = g.tooLate(now, t); t.TooLate || t.late(now, t.Forecast) {
 		return false
 	}

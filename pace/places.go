@@ -6,31 +6,35 @@ import (
 )
 
 // place returns about which place t would have in the order of starts, counting from 1, if all
-// tickets in line cost the same. Tickets that wait for a scope do not count.
-func (l *lanes) place(now time.Time, t *Ticket) int {
+// tickets in line cost the same. Tickets that wait for a scope do not count, or, if s is not nil,
+// those alone that need s.
+func (l *lanes) place(now time.Time, t *Ticket, s *Scope) int {
+	if s != nil && s.waiting == 0 {
+		return 1
+	}
 	mine, cost := l.of(t), float64(t.price())
-	ahead := mine.ahead(now, t)
+	ahead := mine.ahead(now, t, s)
 	begin := mine.from(l.virtual) + float64(ahead)*cost/mine.weight
 	place := ahead + 1
 	for i := range l.all {
 		if at := &l.all[i]; at != mine && at.queued > 0 {
-			place += sooner(begin, at.from(l.virtual), cost/at.weight, at.going(now))
+			place += sooner(begin, at.from(l.virtual), cost/at.weight, at.going(now, s))
 		}
 	}
 	return place
 }
 
 // ahead returns about how many tickets in the lane would start before t.
-func (l *lane) ahead(now time.Time, t *Ticket) int {
+func (l *lane) ahead(now time.Time, t *Ticket, s *Scope) int {
 	mine, begin, cost := l.known(t.Key), l.virtual, float64(t.price())
 	ahead := 0
 	if mine != nil {
-		ahead = mine.going(now)
+		ahead = mine.going(now, s)
 		begin = mine.from(l.virtual) + float64(ahead)*cost
 	}
 	for _, f := range l.flows {
 		if f != mine {
-			ahead += sooner(begin, f.from(l.virtual), cost, f.going(now))
+			ahead += sooner(begin, f.from(l.virtual), cost, f.going(now, s))
 		}
 	}
 	return ahead
@@ -63,19 +67,18 @@ func sooner(begin, first, each float64, n int) int {
 	return int(min(max(k, 0), float64(n)))
 }
 
-// going returns how many tickets in the lane no scope holds back now.
-func (l *lane) going(now time.Time) (n int) {
+// going returns how many tickets in the lane no scope holds back now, or, if s is not nil, need s.
+func (l *lane) going(now time.Time, s *Scope) (n int) {
 	for _, f := range l.flows {
-		n += f.going(now)
+		n += f.going(now, s)
 	}
 	return n
 }
 
-func (f *flow) going(now time.Time) int {
-	n := f.queued
+func (f *flow) going(now time.Time, s *Scope) (n int) {
 	for _, l := range f.lines {
-		if wait := l.top().scopesWait(now); wait > 0 {
-			n -= l.len()
+		if t := l.top(); s != nil && t.needs(s) || s == nil && t.scopesWait(now) <= 0 {
+			n += l.len()
 		}
 	}
 	return n

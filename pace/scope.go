@@ -128,9 +128,9 @@ func (r *Report) tooLarge(cost int64) bool {
 	return true
 }
 
-// foresee raises the Forecast to the longest wait for a scope: as the last in line, or as the
-// first, for a retry that keeps its place. It is Never only if no wait is known.
-func (t *Ticket) foresee(now time.Time, last bool) {
+// foresee raises the Forecast to the longest wait for a scope: as the newest in line, or, if line is
+// nil, as the first, for a retry that keeps its place. It is Never only if no wait is known.
+func (t *Ticket) foresee(now time.Time, line *lanes) {
 	t.Blocker = nil
 	var unknown *Scope
 	never := t.Forecast == Never
@@ -139,8 +139,8 @@ func (t *Ticket) foresee(now time.Time, last bool) {
 	}
 	for i := range t.Needs {
 		n, r := &t.Needs[i], t.request
-		if r.Place = 1; last {
-			r.Place += n.Scope.waiting
+		if r.Place = 1; line != nil {
+			r.Place = line.place(now, t, n.Scope)
 		}
 		switch w := n.wait(now, r); {
 		case w == Never:

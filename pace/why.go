@@ -153,7 +153,7 @@ func (g *Gate) Foresee(now time.Time, t *Ticket) {
 	first := t.request
 	first.Place = 1
 	t.Forecast = g.wait(now, first)
-	t.foresee(now, false)
+	t.foresee(now, nil)
 }
 
 // Why describes what t waits for, if it is in line or resting: the limit of its Blocker, or else
