@@ -217,7 +217,8 @@ func (t *Throttle) SetMaxInFlight(n int) {
 // that may take any time. If the call has to wait for the rate as well,
 // Forecast is the wait for the rate alone. So while MaxInFlight calls are in flight
 // and the rate would admit one call now, Forecast(1) is Never and Forecast(2) is a
-// time. A new call would be number Waiting()+1. An n below 1 counts as 1.
+// time. A new call would be number Waiting()+1, or a lower one where calls rest before a
+// retry for longer: Next of [Throttle.Status] knows. An n below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -37,3 +37,35 @@ func TestForetellLast(t *testing.T) {
 		}
 	}
 }
+
+// Of tickets that rest before a retry only those hold up a new one that are back before its turn: a
+// call is not refused because a hundred others rest for an hour.
+func TestForetellBesideRests(t *testing.T) {
+	for _, c := range []struct {
+		rests []time.Duration
+		line  int
+		want  time.Duration
+	}{
+		{nil, 3, 4 * time.Second},
+		{[]time.Duration{time.Hour, time.Hour, time.Hour}, 0, time.Second},
+		{[]time.Duration{time.Hour, 2 * time.Second}, 3, 5 * time.Second},
+		{[]time.Duration{5500 * time.Millisecond, 2 * time.Second, 4500 * time.Millisecond}, 3, 7 * time.Second},
+	} {
+		l := newLaned(t)
+		l.gate.Tries = 5
+		l.gate.Control = pace.All(nil)
+		for _, rest := range c.rests {
+			l.enter(0, 1, 0)
+			x, _ := l.gate.Next(l.now)
+			l.gate.Done(l.now, x, pace.Report{Verdict: pace.Throttled, After: rest})
+		}
+		l.gate.Control = &pace.Fixed{Rate: 1}
+		l.enter(0, 1, 0)
+		l.next(1)
+		l.enter(0, c.line, 0)
+		next, got := l.gate.Status(l.now).Next, l.enter(0, 1, 0)[0].Forecast
+		if got != c.want || next != c.want {
+			t.Errorf("beside rests of %v and %d in line: foretold %v, and by Status %v, want %v", c.rests, c.line, got, next, c.want)
+		}
+	}
+}

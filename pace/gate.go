@@ -130,8 +130,8 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
 	t.Broke, t.TooLarge, t.Elsewhere, t.passed = false, false, false, false
 	r := t.request
-	r.Place = g.lanes.place(now, t, nil) + g.rests.len()
-	t.Forecast = g.wait(now, r)
+	r.Place = g.lanes.place(now, t, nil)
+	t.Forecast = g.beside(now, r)
 	t.foresee(now, &g.lanes)
 	if t.Forecast <= 0 && g.full() {
 		t.Forecast = Never

@@ -84,6 +84,33 @@ func (f *flow) going(now time.Time, s *Scope) (n int) {
 	return n
 }
 
+// beside returns the forecast for a new request, whose Place is that in line. Tickets that rest are
+// ahead of it if they are back in line before its turn; how many that are depends on the wait.
+func (g *Gate) beside(now time.Time, r Request) (wait time.Duration) {
+	place := r.Place
+	for range 4 {
+		wait = g.wait(now, r)
+		before := place + g.rests.rested(now.Add(max(wait, 0)), 0, 0)
+		if r.Place == before {
+			break
+		}
+		r.Place = before
+	}
+	return wait
+}
+
+// mostRested bounds the tickets that rested counts, and so the time that it takes.
+const mostRested = 1000
+
+// rested returns how many of the resting tickets in h, mostRested at most, are back in line by then:
+// n of those before index i, and those below it.
+func (h *heap) rested(by time.Time, i, n int) int {
+	if i >= len(h.t) || n >= mostRested || h.t[i].rested.After(by) {
+		return n
+	}
+	return h.rested(by, 2*i+2, h.rested(by, 2*i+1, n+1))
+}
+
 // Soon returns the estimated cost, by the Gate's own limit, of the tickets that their scopes, c
 // and the bound in flight would let start within d. If there are none, again is how long to wait
 // before asking again; Never: until another event.

@@ -74,7 +74,7 @@ func (g *Gate) Status(now time.Time) Status {
 		s.Rested = g.rests.top().rested
 	}
 	s.LimitStatus = LimitStatus{Waiting: g.Waiting(), InFlight: g.inFlight, MaxInFlight: g.Limit(), Why: g.Why(now, &Ticket{})}
-	s.Next = max(0, g.wait(now, Request{Since: now, Cost: 1, Place: s.Waiting + 1}))
+	s.Next = max(0, g.beside(now, Request{Since: now, Cost: 1, Place: g.lanes.waiting + 1}))
 	return s
 }
 
