@@ -10,7 +10,7 @@ import (
 
 // Each run that is over when the context ends is kept, and no more are begun.
 func TestRunAllInterrupted(t *testing.T) {
-	scenarios, err := scenario.Read([]string{"../sim/testdata/small.yaml"})
+	scenarios, err := scenario.Read([]string{"../sim/testdata/small.yaml"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

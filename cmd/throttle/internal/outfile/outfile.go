@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -135,6 +136,22 @@ func CheckWritable(option, path string) error {
 		return usage.Errorf("%s: %v", option, err)
 	}
 	return nil
+}
+
+// Folder makes the folder that an option names, with those above it, and reports whether
+// files can be written into it.
+func Folder(option, path string) error {
+	e := (*fs.PathError)(nil) // it names the part that could not be made, or is a file
+	switch err := os.MkdirAll(path, 0o755); {
+	case err == nil:
+		return CheckWritable(option, filepath.Join(path, "x"))
+	case errors.Is(err, syscall.ENOTDIR) && errors.As(err, &e):
+		return usage.Errorf("%s: %s is not a directory; name another", option, words.Quote(e.Path))
+	case errors.As(err, &e):
+		return usage.Errorf("%s: cannot make the directory %s: %v", option, words.Quote(e.Path), e.Err)
+	default:
+		return usage.Errorf("%s: %v", option, err)
+	}
 }
 
 // Writable returns why a file of that name cannot be written; nil if it can.

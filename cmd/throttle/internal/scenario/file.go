@@ -42,8 +42,8 @@ func scenarioFile(path string) (sim.Scenario, error) {
 	return Parse(path, data)
 }
 
-// Parse reads a scenario from the content of the file called path. Its
-// errors are one line: file:line:column: what; what would be right.
+// Parse reads a scenario from the content of the file called path, - if it is
+// standard input. Its errors are one line: file:line:column: what; what would be right.
 func Parse(path string, data []byte) (sim.Scenario, error) {
 	y := &yamlFile{path: path}
 	body := y.parse(data)
@@ -96,10 +96,14 @@ func (y *yamlFile) scenario(body ast.Node) sim.Scenario {
 	return s
 }
 
-// name is the name of the scenario: that of the file, unless it says another.
+// name is the name of the scenario: that of the file, unless it says another. Standard
+// input is stdin.
 func (y *yamlFile) name(f field) string {
 	base := filepath.Base(y.path)
 	name := strings.TrimSuffix(base, filepath.Ext(base))
+	if y.path == dash {
+		name = "stdin"
+	}
 	if f.present() {
 		if name, _ = f.scalar(); !goodName(name) {
 			f.fail("must be letters, digits, '-', '_' and '.', at most %d", maxName)

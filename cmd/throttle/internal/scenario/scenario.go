@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 
@@ -15,19 +16,25 @@ import (
 // maxScenarios is how many one command runs.
 const maxScenarios = 100
 
-// Read finds built-in scenarios by name and reads others from files; no names
-// mean heroku.
-func Read(names []string) (scenarios []sim.Scenario, err error) {
+// dash in place of a file means standard input.
+const dash = "-"
+
+// Read finds built-in scenarios by name and reads others from files, where - is
+// stdin; no names mean heroku.
+func Read(names []string, stdin io.Reader) (scenarios []sim.Scenario, err error) {
 	if len(names) == 0 {
 		names = []string{"heroku"}
 	}
 	if len(names) > maxScenarios {
 		return nil, usage.Errorf("%d scenarios; at most %d", len(names), maxScenarios)
 	}
-	for _, name := range names {
+	for i, name := range names {
+		if name == dash && slices.Contains(names[:i], dash) {
+			return nil, usage.Error("- can be read once; write the name of a file")
+		}
 		s, ok := sim.Find(name)
 		if !ok {
-			if s, err = otherScenario(name); err != nil {
+			if s, err = otherScenario(name, stdin); err != nil {
 				return nil, err
 			}
 		}
@@ -42,7 +49,7 @@ func Read(names []string) (scenarios []sim.Scenario, err error) {
 // Files are those of names that Read takes for files.
 func Files(names []string) (files []string) {
 	for _, name := range names {
-		if _, builtin := sim.Find(name); !builtin {
+		if _, builtin := sim.Find(name); !builtin && name != dash {
 			files = append(files, name)
 		}
 	}
@@ -50,7 +57,14 @@ func Files(names []string) (files []string) {
 }
 
 // otherScenario reads a scenario that is not built in.
-func otherScenario(name string) (sim.Scenario, error) {
+func otherScenario(name string, stdin io.Reader) (sim.Scenario, error) {
+	if name == dash {
+		data, err := readAll(stdin)
+		if err != nil {
+			return sim.Scenario{}, usage.Errorf("scenario: standard input: %v", err)
+		}
+		return Parse(dash, data)
+	}
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || name == "" {
 		var known []string
 		for _, s := range sim.Builtin() {

@@ -83,12 +83,15 @@ func readFile(path string) ([]byte, error) {
 		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
 	}
 	defer f.Close() // only read from
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := readAll(f)
 	if err != nil {
 		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
 	}
 	return data, nil
 }
+
+// readAll reads no more than is needed to say that it is too long.
+func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
 
 // parse reads the one document of a file. After an error it returns nil.
 func (y *yamlFile) parse(data []byte) ast.Node {

@@ -28,7 +28,8 @@ const help = `throttle sim simulates policies in virtual time and compares them.
 
 Usage: throttle sim [flags] [SCENARIO ...]
 
-A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
+A SCENARIO is a built-in name (see -list), a YAML file, or - for standard input.
+Default: heroku.
 'throttle sim scoreboard' puts all scenarios in one table, 120 columns wide: the
 median and the worst of the main measures. Without a SCENARIO it runs all
 built-in ones, under all policies and peers, and where callers can overload the
@@ -90,6 +91,7 @@ Examples:
   throttle sim -policy 'backoff,backoff(factor=2),adaptive' -seeds 100 emr-shared
   throttle sim -assert 'adaptive.retry_rate<0.05' -assert 'adaptive.utilisation>0.9' my.yaml
   throttle sim -json dynamodb
+  throttle find -observe times.log -scenario - | throttle sim -
   throttle sim scoreboard
   throttle sim scoreboard -policy adaptive,aws-adaptive -seeds 5 rise drop my.yaml
 `
@@ -141,7 +143,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case *listPolicies:
 		return writePolicies(stdout)
 	}
-	if err := o.read(policies, asserts, names); err != nil {
+	if err := o.read(policies, asserts, names, stdin); err != nil {
 		return err
 	}
 	return o.run(ctx, stdout, stderr)
@@ -155,7 +157,7 @@ func collect(into *[]string) func(string) error {
 }
 
 // read understands the words of the command line, before anything is run.
-func (o *options) read(policies, asserts, names []string) (err error) {
+func (o *options) read(policies, asserts, names []string, stdin io.Reader) (err error) {
 	if o.seeds < 1 || o.seeds > maxSeeds {
 		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
 	}
@@ -171,7 +173,7 @@ func (o *options) read(policies, asserts, names []string) (err error) {
 	if o.policies, err = policy.Read(policies); err != nil {
 		return err
 	}
-	if o.scenarios, err = scenario.Read(names); err != nil {
+	if o.scenarios, err = scenario.Read(names, stdin); err != nil {
 		return err
 	}
 	for _, text := range asserts {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -157,6 +158,24 @@ func TestInterrupted(t *testing.T) {
 	stdout, stderr, code := play(ctx, "sim", "-seeds=2", "-policy=none", "emr", "heroku", "-html", html, "-assert", "none.jain<0")
 	if want := "throttle: interrupted: 0 of 4 runs\n"; code != 1 || stdout != "" || stderr != want {
 		t.Errorf("interrupted: got code %d, stdout %q, stderr %q; want 1, nothing, %q", code, stdout, stderr, want)
+	}
+}
+
+// A scenario from standard input is that of a file, also on a scoreboard.
+func TestStandardInput(t *testing.T) {
+	file, err := os.ReadFile("testdata/small.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"-seeds=2", "-policy=none", "-assert=small/none.jain>0"},
+		{"scoreboard", "-seeds=2", "-policy=none"},
+	} {
+		want, _, _ := clitest.Play(t.Context(), Run, append(args, "testdata/small.yaml")...)
+		var got, stderr strings.Builder
+		if err := Run(t.Context(), append(args, "-"), bytes.NewReader(file), &got, &stderr); err != nil || want == "" || got.String() != want {
+			t.Errorf("sim %q from standard input: %v, %s\n%s\nwant\n%s", args, err, stderr.String(), got.String(), want)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -65,7 +64,8 @@ Flags:
                  policies there are none but those that are named
   -pairs         judge pairs instead: the same cell with one true hint more
   -v             list every cell that is missed, not the ten worst
-  -worst DIR     write the ten worst cells into files that 'throttle sim' runs
+  -worst DIR     write the ten worst cells into files that 'throttle sim' runs;
+                 DIR is made if it is not there
   -md FILE       write a page of documentation
   -json          print JSON, with the figures of every cell
 `
@@ -136,12 +136,10 @@ func (o *options) check(name string) error {
 		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
 	}
 	o.policy, o.policies = policies[0], policies
-	if o.worst != "" {
-		if info, err := os.Stat(o.worst); err != nil || !info.IsDir() {
-			return usage.Errorf("-worst: %s is not a directory; make it first", o.worst)
-		}
+	if err := outfile.Check(o.json, nil, outfile.Output{Option: "-md", Path: o.md, Begins: heading}); err != nil || o.worst == "" {
+		return err
 	}
-	return outfile.Check(o.json, nil, outfile.Output{Option: "-md", Path: o.md, Begins: heading})
+	return outfile.Folder("-worst", o.worst)
 }
 
 // numbers are those of the cells.

@@ -203,12 +203,13 @@ func TestWhoHoldsWhatIsMissed(t *testing.T) {
 	}
 }
 
-// TestWorstCellsRun: the files are of the cells, but for their name.
+// TestWorstCellsRun: the files are of the cells, but for their name, in a folder that was not
+// there.
 func TestWorstCellsRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("arithmetic, for a run without the race detector")
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "not", "there")
 	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "20", "-seeds", "1", "-peers=false", "-policy", "none", "-worst", dir)
 	if code != 0 {
 		t.Fatalf("exit code %d, %s", code, stderr)
@@ -217,7 +218,7 @@ func TestWorstCellsRun(t *testing.T) {
 	if err != nil || len(files) != mostBad {
 		t.Fatalf("files %q, %v; want %d; the survey is\n%s", files, err, mostBad, stdout)
 	}
-	if got, err := scenario.Read(files); err != nil || len(got) != mostBad {
+	if got, err := scenario.Read(files, nil); err != nil || len(got) != mostBad {
 		t.Errorf("read %d scenarios, %v", len(got), err)
 	}
 }
@@ -251,13 +252,29 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"-cell", "-1"}, "-cell -1: must be from 0 to 99999"},
 		{[]string{"-policy", "none,aimd", "-pairs"}, "-policy: 2 policies; -pairs, -v and -worst are of one"},
 		{[]string{"-policy", "nobody"}, "is not known"},
-		{[]string{"-worst", "/nowhere"}, "-worst: /nowhere is not a directory; make it first"},
+		{[]string{"-worst", "survey.go"}, "throttle: -worst: survey.go is not a directory; name another\n"},
+		{[]string{"-worst", "survey.go/sub/folder"}, "throttle: -worst: survey.go is not a directory; name another\n"},
+		{[]string{"-worst", "no\x00name"}, "-worst: cannot make the directory"},
 		{[]string{"heroku"}, "survey heroku: the scenarios are drawn; name none"},
 		{[]string{"-bad"}, "run 'throttle sim survey -h'"},
 	} {
 		stdout, stderr, code := clitest.Play(t.Context(), Run, test.args...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: exit code %d, %q and %q, want 2 and %q", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
+// TestNoFolderOfWrongUsage: what is refused makes no folder.
+func TestNoFolderOfWrongUsage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "worst")
+	for _, args := range [][]string{{"-json", "-md", "-"}, {"-md", filepath.Join(dir, "page.md")}, {"-cells", "0"}} {
+		_, stderr, code := clitest.Play(t.Context(), Run, append(args, "-worst", dir)...)
+		if code != 2 || stderr == "" {
+			t.Errorf("%q: exit code %d, %q, want 2 and why", args, code, stderr)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%q made the folder", args)
 		}
 	}
 }

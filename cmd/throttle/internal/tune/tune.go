@@ -26,8 +26,8 @@ const help = `throttle tune searches the settings of a policy for one scenario.
 
 Usage: throttle tune [flags] [SCENARIO]
 
-SCENARIO is a built-in name or a YAML file, as for 'throttle sim'. Default:
-heroku.
+SCENARIO is a built-in name, a YAML file, or - for standard input, as for
+'throttle sim'. Default: heroku.
 
 Flags, before or after the scenario:
   -policy P      one policy; settings may be ranges, LOW..HIGH, or choices, a|b;
@@ -73,7 +73,7 @@ type options struct {
 }
 
 // Run searches what args ask for, and reports what it found.
-func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("tune", flag.ContinueOnError)
 	var o options
 	policy := flags.String("policy", "adaptive", "")
@@ -88,14 +88,14 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if err != nil {
 		return usage.Help(err, help, stdout)
 	}
-	if err := o.read(*policy, *weights, *axes, names); err != nil {
+	if err := o.read(*policy, *weights, *axes, names, stdin); err != nil {
 		return err
 	}
 	return o.run(ctx, stdout, stderr)
 }
 
 // read understands the words of the command line, before anything is run.
-func (o *options) read(searched, weights, axes string, names []string) (err error) {
+func (o *options) read(searched, weights, axes string, names []string, stdin io.Reader) (err error) {
 	s := &o.search
 	if s.seeds < 1 || s.seeds > maxSeeds {
 		return usage.Errorf("-seeds %d: must be from 1 to %d", s.seeds, maxSeeds)
@@ -124,7 +124,7 @@ func (o *options) read(searched, weights, axes string, names []string) (err erro
 	if len(names) > 1 {
 		return usage.Errorf("one scenario is searched, not %d", len(names))
 	}
-	scenarios, err := scenario.Read(names)
+	scenarios, err := scenario.Read(names, stdin)
 	if err != nil {
 		return err
 	}
