@@ -134,6 +134,8 @@ func (s Scenario) checkMore() error {
 		return fmt.Errorf("queue %d: needs a token bucket that is refilled", v.Queue)
 	case v.Phase < 0 || v.Phase > maxDuration:
 		return fmt.Errorf("phase %v: must be within 0 and %v", v.Phase, maxDuration)
+	case v.Hints.Full && !slices.ContainsFunc(v.quotas(), Quota.fills):
+		return fmt.Errorf("the hints say when a bucket is full, and no limit is a token bucket; leave full out")
 	case !(v.Blur.Missing >= 0 && v.Blur.Missing <= 1) || v.Blur.Stale < 0:
 		return fmt.Errorf("hints: missing %v must be from 0 to 1, and stale %v not negative", v.Blur.Missing, v.Blur.Stale)
 	}

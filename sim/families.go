@@ -129,7 +129,7 @@ func makeAdaptive(v *values, blind bool) Policy {
 	c.Burst = v.choice("windows", "evenly", "burst") == 1
 	hears := Hints{RetryAfter: true, Crowded: true}
 	if !blind {
-		hears = Hints{Crowded: true, Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}
+		hears = Hints{Crowded: true, Remaining: true, RetryAfter: true, Reset: true, Full: true, Policy: true, Share: true}
 	}
 	return Policy{Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
 }

@@ -168,8 +168,13 @@ func (p *Policy) deafen(r *pace.Report) {
 	if !p.Hears.Reset {
 		r.Hints.Reset.OK = false
 	}
+	if !p.Hears.Full {
+		r.Hints.Full = pace.Opt[time.Duration]{}
+	}
 	if !p.Hears.Policy {
-		r.Hints.Limit.OK, r.Hints.Window.OK, r.Hints.Burst.OK = false, false, false
+		size := r.Hints.Full.OK && !r.Hints.Window.OK // of a bucket that says when it is full
+		r.Hints.Limit.OK = r.Hints.Limit.OK && size
+		r.Hints.Window.OK, r.Hints.Burst.OK = false, false
 	}
 	if !p.Hears.Share {
 		r.Hints.Share.OK = false

@@ -85,6 +85,9 @@ func (q *quota) take(now time.Time, h *held, a limit.Ask) (d limit.Decision) {
 	return d
 }
 
+// fills reports whether the limit comes back steadily until it is full.
+func (q Quota) fills() bool { return q.Limit.Kind == limit.TokenBucket && !q.Limit.Unlimited() }
+
 // cost is what a request counts.
 func (q *quota) cost(cost int64) int64 {
 	if !q.Costs {

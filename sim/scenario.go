@@ -54,8 +54,8 @@ type Server struct {
 	// once.
 	Queue int64
 	// Nodes is the number of nodes that share the work, each with an even part
-	// of every limit (one at least); a request comes to any of them. Remaining
-	// and Reset are those of that node, but Policy is the whole. If zero, one.
+	// of every limit (one at least); a request comes to any of them. Remaining,
+	// Reset and Full are those of that node, but Policy is the whole. If zero, one.
 	Nodes int
 	// Phase is how far the server's clock is ahead of the clients': windows
 	// are aligned to it, and the run begins at zero of the clients'.
@@ -95,17 +95,22 @@ type Hints struct {
 	Remaining  bool // how many are left
 	RetryAfter bool // on refusals, whole seconds, rounded up
 	Reset      bool // seconds until the bucket is full or the window over, rounded up
-	Policy     bool // the limit and its window
-	Share      bool // the fair part of a process: the rate over how many are active, its own if By is ByProcess
-	Crowded    bool // on refusals for too many at once, that this is the reason
+	// Full states the milliseconds until a token bucket is full, rounded up, and how many
+	// it then holds, as OpenAI's x-ratelimit-reset-tokens and -limit-tokens do. Limits of
+	// other kinds state nothing by it, nor does a bucket that is not refilled; a server
+	// without a token bucket must not have it.
+	Full    bool
+	Policy  bool // the limit and its window
+	Share   bool // the fair part of a process: the rate over how many are active, its own if By is ByProcess
+	Crowded bool // on refusals for too many at once, that this is the reason
 }
 
 // Blur makes the hints of a server inexact. The zero Blur leaves them exact.
 type Blur struct {
 	// Missing is the share of answers that say nothing at all.
 	Missing float64
-	// Stale bounds the age of Remaining and Reset: they are read again when they
-	// are older. If zero, they are those of the answer.
+	// Stale bounds the age of Remaining, Reset and Full: they are read again when
+	// they are older. If zero, they are those of the answer.
 	Stale time.Duration
 }
 

@@ -189,7 +189,7 @@ func TestFixedWindowsBeginWithTheRun(t *testing.T) {
 func ask(v *server, at time.Duration) signal.Signal {
 	f := &flight{worker: new(worker), cost: 1}
 	v.answer(int64(at), f)
-	return f.said.all
+	return f.said.all.Signal
 }
 
 func TestHintsAreWholeSeconds(t *testing.T) {

@@ -13,36 +13,51 @@ import (
 type said struct {
 	verdict pace.Verdict
 	final   bool
-	crowded bool          // refused for too many at once
-	plain   bool          // a refusal may be a failure
-	down    bool          // it came to a part that is down
-	all     signal.Signal // as one that does not know the limits apart reads it
-	each    []signal.Signal
+	crowded bool // refused for too many at once
+	plain   bool // a refusal may be a failure
+	down    bool // it came to a part that is down
+	all     told // as one that does not know the limits apart reads it
+	each    []told
 	refused []bool // which of the limits did
 }
+
+// told is what is said of one limit.
+type told struct {
+	signal.Signal
+	full pace.Opt[time.Duration] // when all of it remains again, if it comes back steadily
+}
+
+// Report returns what a caller of that limit reports.
+func (t *told) Report() pace.Report {
+	r := t.Signal.Report()
+	r.Hints.Full = t.full
+	return r
+}
+
+func verdictOnly(v pace.Verdict) told { return told{Signal: signal.Signal{Verdict: v}} }
 
 // reset makes room for n limits.
 func (s *said) reset(n int) {
 	if cap(s.each) < n {
-		s.each, s.refused = make([]signal.Signal, n), make([]bool, n)
+		s.each, s.refused = make([]told, n), make([]bool, n)
 	}
 	s.each, s.refused = s.each[:n], s.refused[:n]
 	s.final, s.crowded, s.down, s.refused[0] = false, false, false, false
-	s.all = signal.Signal{}
+	s.all = told{}
 }
 
 // mute leaves nothing but the verdict.
 func (s *said) mute() {
-	s.all = signal.Signal{Verdict: s.verdict}
+	s.all = verdictOnly(s.verdict)
 	if len(s.each) > 1 {
 		for i := range s.each {
-			s.each[i] = signal.Signal{Verdict: s.verdict}
+			s.each[i] = verdictOnly(s.verdict)
 		}
 	}
 }
 
 // of is what is said of a limit. That of a single one is all there is.
-func (s *said) of(i int) *signal.Signal {
+func (s *said) of(i int) *told {
 	if len(s.each) == 1 {
 		return &s.all
 	}
@@ -55,7 +70,7 @@ func (v *server) tell(now int64, f *flight, binding int, ok bool) {
 	said.all.Verdict = said.verdict
 	if len(said.each) > 1 {
 		for i := range said.each {
-			said.each[i], said.refused[i] = signal.Signal{Verdict: said.verdict}, false
+			said.each[i], said.refused[i] = verdictOnly(said.verdict), false
 		}
 	}
 	if v.Blur.Missing > 0 && v.random.unit() < v.Blur.Missing {
@@ -78,10 +93,13 @@ func (v *server) tell(now int64, f *flight, binding int, ok bool) {
 	}
 }
 
-// believe leaves of a signal what a client believes of it.
-func believe(s *signal.Signal) {
-	if s.After.OK || s.Reset.OK {
-		*s = s.Believed()
+// believe leaves of what is told what a client believes of it.
+func believe(t *told) {
+	if t.After.OK || t.Reset.OK {
+		t.Signal = t.Believed()
+	}
+	if t.full.OK { // a client reads it as a reset, and knows that it is none
+		t.full = signal.Signal{Reset: t.full}.Believed().Reset
 	}
 }
 
@@ -149,9 +167,9 @@ func (v *server) fair(active float64) float64 {
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields
-// do. A dry one is never refilled: a token in 36 years stands for none at all, and
+// do, but for Full. A dry one is never refilled: a token in 36 years stands for none at all, and
 // is no policy either, as clients ignore windows of more than a year.
-func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
+func (v *server) hint(s *told, q *quota, d *limit.Decision, dry bool) {
 	if q.part.Unlimited() {
 		return
 	}
@@ -182,6 +200,23 @@ func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 			s.Burst = pace.Some(most)
 		}
 	}
+	if v.Hints.Full && !dry && q.fills() {
+		s.fills(reset, q.part.Max())
+	}
+}
+
+// fills says when a bucket is full, and of how many unless its policy has been told: it is no
+// policy, as it has no window.
+func (t *told) fills(in time.Duration, size int64) {
+	t.full = pace.Some(milliseconds(in))
+	if !t.Limit.OK {
+		t.Limit = pace.Some(size)
+	}
+}
+
+// milliseconds is d rounded up to them.
+func milliseconds(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // meter adds up what the server could have served: the level it began with and

@@ -175,6 +175,7 @@ func hintNames(h *sim.Hints) []hintName {
 		{"remaining", &h.Remaining},
 		{"retry-after", &h.RetryAfter},
 		{"reset", &h.Reset},
+		{"full", &h.Full},
 		{"policy", &h.Policy},
 		{"share", &h.Share},
 		{"crowded", &h.Crowded},

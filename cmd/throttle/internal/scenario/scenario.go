@@ -4,10 +4,12 @@ package scenario
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/sim"
@@ -74,3 +76,20 @@ func otherScenario(name string, stdin io.Reader) (sim.Scenario, error) {
 	}
 	return scenarioFile(name)
 }
+
+// readFile reads a file that is not too long.
+func readFile(path string) ([]byte, error) {
+	f, err := infile.Open(path)
+	if err != nil {
+		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
+	}
+	defer f.Close() // only read from
+	data, err := readAll(f)
+	if err != nil {
+		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
+	}
+	return data, nil
+}
+
+// readAll reads no more than is needed to say that it is too long.
+func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }

@@ -141,6 +141,7 @@ func hintsInWords(h sim.Hints) string {
 		{h.Remaining, "how many requests remain"},
 		{h.RetryAfter, "when to try again"},
 		{h.Reset, "when all is back"},
+		{h.Full, "when the bucket is full again, with its size"},
 		{h.Policy, "what the limit is"},
 		{h.Share, "what the fair part of a process is"},
 		{h.Crowded, "when too many come at once"},

@@ -57,7 +57,7 @@ func TestWriteEverything(t *testing.T) {
 		Server: sim.Server{
 			Limit: limit.Limit{Count: 7, Period: 1500 * time.Millisecond, Burst: 9}, Start: pace.Some[int64](0),
 			Service: sim.Service{Time: 1500 * time.Microsecond, Spread: 0.5, AtOnce: 8, Queue: 1000},
-			Hints:   sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}, Errors: 0.25, Down: 0.125,
+			Hints:   sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Full: true, Policy: true, Share: true}, Errors: 0.25, Down: 0.125,
 			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour, RetryAfter: time.Minute, Down: 0.5}},
 		},
 		Network: sim.Network{Latency: 1234 * time.Microsecond, Spread: 0.5},

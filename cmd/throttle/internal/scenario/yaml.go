@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -75,23 +73,6 @@ func startOf(n ast.Node) *token.Token {
 	}
 	return n.GetToken()
 }
-
-// readFile reads a file that is not too long.
-func readFile(path string) ([]byte, error) {
-	f, err := infile.Open(path)
-	if err != nil {
-		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
-	}
-	defer f.Close() // only read from
-	data, err := readAll(f)
-	if err != nil {
-		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))
-	}
-	return data, nil
-}
-
-// readAll reads no more than is needed to say that it is too long.
-func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
 
 // parse reads the one document of a file. After an error it returns nil.
 func (y *yamlFile) parse(data []byte) ast.Node {

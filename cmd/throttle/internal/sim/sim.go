@@ -67,7 +67,8 @@ A scenario in a file:
     rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
     burst: 8              # default: one second's worth, at least 1
     start: 8              # tokens at the start; default: full
-    hints: [remaining]    # remaining, retry-after, reset, policy, share, crowded
+    hints: [remaining]    # retry-after, reset, policy, share, crowded; full: when
+                          # a token bucket is full, and of how many
     errors: 0.01          # share that fails for another reason
     changes:
       - {at: 10m, rate: 8/s}  # an outage: rate: 0/s, retry_after: 30s
