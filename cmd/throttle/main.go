@@ -146,9 +146,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return unknown(name)
 }
 
-// named puts the name of the command before its error, unless that begins with it.
+// named puts the name of the command before its error, unless that begins with it, or with it
+// and a second word, as in sim survey.
 func named(command string, err error) error {
-	if err == nil || err.Error() == "" || strings.HasPrefix(err.Error(), command+":") {
+	if err == nil || err.Error() == "" {
+		return err
+	}
+	who, _, named := strings.Cut(err.Error(), ":")
+	if first, second, _ := strings.Cut(who, " "); named && first == command && !strings.Contains(second, " ") {
 		return err
 	}
 	return fmt.Errorf("%s: %w", command, err)

@@ -33,7 +33,7 @@ func Read(texts []string) (policies []sim.Policy, err error) {
 			return nil, usage.Errorf("-policy: %v", err)
 		}
 		if slices.ContainsFunc(policies, func(q sim.Policy) bool { return Same(p, q) }) {
-			return nil, usage.Errorf("-policy: %s occurs twice", p.Name)
+			return nil, usage.Errorf("-policy: %s occurs twice; write it once", p.Name)
 		}
 		policies = append(policies, p)
 	}

@@ -1,8 +1,9 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,7 +73,7 @@ func (f field) arrivalRate(least float64) float64 {
 
 // steps are rates that change.
 func (y *yamlFile) steps(f field) (all []sim.Arrive) {
-	list := f.sequence(maxChanges)
+	list := f.sequence(maxChanges, "[{rate: 2/s}, {at: 10m, rate: 8/s}]")
 	if f.present() && len(list) == 0 {
 		f.fail("must have at least one step, as in [{rate: 2/s}, {at: 10m, rate: 8/s}]")
 	}
@@ -118,13 +119,12 @@ func (y *yamlFile) trace(f field) (times []time.Duration) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		at, err := time.ParseDuration(line)
-		if seconds, e := strconv.ParseFloat(line, 64); e == nil && math.Abs(seconds) < maxTime.Seconds() {
-			at, err = time.Duration(seconds*1e9), nil
-		}
+		at, err := traceTime(line)
 		switch {
-		case err != nil || at < 0 || at > maxTime:
+		case err != nil:
 			y.fail(f.node, "trace: %s, line %d: %s is not a time from the start; write seconds, as in 12.5", words.OneLine(name), i+1, words.Quote(line))
+		case at < 0 || at > maxTime:
+			y.fail(f.node, "trace: %s, line %d: %s is not from 0s to %s", words.OneLine(name), i+1, words.Quote(line), words.Short(maxTime))
 		case len(times) > 0 && at < times[len(times)-1]:
 			y.fail(f.node, "trace: %s, line %d: earlier than the line before; sort the file", words.OneLine(name), i+1)
 		case len(times) == maxTrace:
@@ -141,6 +141,15 @@ func (y *yamlFile) trace(f field) (times []time.Duration) {
 	return times
 }
 
+// traceTime is a time of a trace, in seconds or as a duration, beyond maxTime if it is too late.
+func traceTime(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds-seconds == 0 {
+		most := maxTime.Seconds() + 1
+		return time.Duration(min(max(seconds, -1), most) * 1e9), nil
+	}
+	return time.ParseDuration(text)
+}
+
 // Bounds of a trace.
 const (
 	maxTrace     = 1_000_000
@@ -151,10 +160,12 @@ const (
 func readRegular(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: no such file; it is looked for beside the scenario", name)
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: not a file", name)
+		return nil, fmt.Errorf("%s: not a file; name one of times, one a line", name)
 	case info.Size() > most:
 		return nil, fmt.Errorf("%s: longer than %d MiB", name, most>>20)
 	}

@@ -13,9 +13,13 @@ import (
 
 func (y *yamlFile) clients(s *sim.Scenario, top fields) {
 	f := top.get("clients")
-	groups := f.sequence(maxGroups)
+	groups := f.sequence(maxGroups, "[{processes: 2, workers: 5}]")
 	if len(groups) == 0 {
-		y.fail(top.node, "no clients; write clients: [{processes: 2, workers: 5}]")
+		at := top.node
+		if f.present() {
+			at = f.node
+		}
+		y.fail(at, "no clients; write clients: [{processes: 2, workers: 5}]")
 		return
 	}
 	var workers, arriving int
@@ -41,10 +45,12 @@ func (y *yamlFile) clients(s *sim.Scenario, top fields) {
 	}
 }
 
+// measured reports whether a group counts in the measures.
+func measured(g sim.Group) bool { return g.Policy == nil && !g.Rival }
+
 // ends refuses clients whose work would never end: measured ones, or any where
 // none is measured and nothing stops the run.
 func (y *yamlFile) ends(s *sim.Scenario, groups []ast.Node) {
-	measured := func(g sim.Group) bool { return g.Policy == nil && !g.Rival }
 	all := !slices.ContainsFunc(s.Clients, measured) && s.Stop == sim.Stop{}
 	for i, g := range s.Clients {
 		if g.Work == 0 && (all || measured(g)) {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,10 +125,12 @@ func settingsInWords(s sim.Scenario) (t text) {
 	return t
 }
 
-// hasWork reports whether work can end the run: all that is measured has some.
+// hasWork reports whether work can end the run: all that is measured has some, or all if
+// none is.
 func hasWork(groups []sim.Group) bool {
+	some := slices.ContainsFunc(groups, measured)
 	for _, g := range groups {
-		if g.Work == 0 && !g.Rival && g.Policy == nil {
+		if g.Work == 0 && (measured(g) || !some) {
 			return false
 		}
 	}

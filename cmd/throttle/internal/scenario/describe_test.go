@@ -65,3 +65,22 @@ func TestDescribeCalendarAndStop(t *testing.T) {
 		}
 	}
 }
+
+// A run without a measured group ends with the work of all, and else at its time alone.
+func TestDescribeRivalsAlone(t *testing.T) {
+	for groups, want := range map[string]string{
+		"{rival: true}":                            "Ends after 1 min.",
+		"{policy: none, work: 5}":                  "Ends after 1 min, or when the work is done, whichever comes first.",
+		"{policy: none, work: 5}, {rival: true}":   "Ends after 1 min.",
+		"{work: 5}, {rival: true}":                 "Ends after 1 min, or when the work is done, whichever comes first.",
+		"{work: 5}, {work: 5}, {policy: none}, {}": "Ends after 1 min.",
+	} {
+		s, err := Parse("x.yaml", []byte("duration: 1m\nserver: {rate: 4/s}\nclients: ["+groups+"]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := runInWords(s); got != want {
+			t.Errorf("clients %s: %s want %s", groups, got, want)
+		}
+	}
+}

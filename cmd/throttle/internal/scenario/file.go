@@ -192,11 +192,16 @@ func (y *yamlFile) policy(f field) *sim.Policy {
 		}
 		return &p
 	}
+	const needs = "policy: needs a name, as in none, backoff(factor=2) or {name: backoff, factor: 2}"
+	if _, list := f.node.(*ast.SequenceNode); list {
+		y.fail(f.node, needs)
+		return nil
+	}
 	g := y.mapping(f.node, "policy")
 	family := g.get("name")
 	name, ok := family.scalar()
 	if !ok {
-		f.y.fail(f.node, "policy: needs a name, as in none, backoff(factor=2) or {name: backoff, factor: 2}")
+		y.fail(f.node, needs)
 		return nil
 	}
 	if _, err := policy.Parse(name); err != nil {

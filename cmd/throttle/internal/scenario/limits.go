@@ -29,7 +29,7 @@ func (y *yamlFile) limits(s *sim.Server, f fields) {
 		return
 	}
 	y.without(f, "with limits, it belongs to each of them", "limit", "rate", "burst", "slots", "by", "counts", "queue")
-	list := several.sequence(maxQuotas)
+	list := several.sequence(maxQuotas, "[{rate: 60/min}, {rate: 5/s, by: key}]")
 	if len(list) == 0 && y.err == nil {
 		several.fail("must have at least one, as in [{rate: 60/min}, {rate: 5/s, by: key}]")
 	}
@@ -137,7 +137,7 @@ func (y *yamlFile) kind(f fields) (l limit.Limit, none bool) {
 		y.without(f, "a "+strings.ReplaceAll(l.Kind.String(), "-", " ")+" has none; leave it out", "burst", "start", "queue")
 	}
 	if l.Kind != limit.SlidingSlots {
-		y.without(f, "it is of sliding-slots alone", "slots")
+		y.without(f, "it is of sliding-slots alone; leave it out", "slots")
 	}
 	return l, false
 }
@@ -184,7 +184,7 @@ func hintNames(h *sim.Hints) []hintName {
 
 func (y *yamlFile) said(f field) (h sim.Hints) {
 	known := hintNames(&h)
-	for _, n := range f.sequence(len(known)) {
+	for _, n := range f.sequence(len(known), "[remaining, retry-after]") {
 		word, _ := (field{node: n}).scalar()
 		var names []string
 		found := false

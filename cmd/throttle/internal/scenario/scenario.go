@@ -79,6 +79,9 @@ func otherScenario(name string, stdin io.Reader) (sim.Scenario, error) {
 
 // readFile reads a file that is not too long.
 func readFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, usage.Errorf("scenario file: %s is a directory; name a file", words.Quote(path))
+	}
 	f, err := infile.Open(path)
 	if err != nil {
 		return nil, usage.Error(words.OneLine(fmt.Sprintf("scenario file: %v", err)))

@@ -62,7 +62,7 @@ func (y *yamlFile) without(f fields, why string, names ...string) {
 // changes are further rates of a limit of that kind, whose errors are a share of what it admits.
 func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration, errors float64) (changes []sim.Change) {
 	last := time.Duration(-1)
-	for _, n := range f.sequence(maxChanges) {
+	for _, n := range f.sequence(maxChanges, "[{at: 10m, rate: 8/s}]") {
 		c := y.mapping(n, "change", "at", "rate", "retry_after", "down")
 		at, rate := c.get("at"), c.get("rate")
 		if !at.present() || !rate.present() {
@@ -156,7 +156,7 @@ func (y *yamlFile) troubles(pause, slow, speeds field, w *sim.Service) {
 			y.fail(slow.node, "slow: needs times, and a service of at_once 2 or more, as in {share: 0.25, times: 10}")
 		}
 	}
-	for _, n := range speeds.sequence(maxChanges) {
+	for _, n := range speeds.sequence(maxChanges, "[{at: 5s, times: 10}]") {
 		p := y.mapping(n, "speeds", "at", "times")
 		s := sim.Speed{At: p.get("at").duration(0, 366*24*time.Hour), Times: p.get("times").number(0.001, 1000)}
 		if k := len(w.Speeds); s.Times == 0 || k > 0 && s.At <= w.Speeds[k-1].At {
@@ -168,7 +168,7 @@ func (y *yamlFile) troubles(pause, slow, speeds field, w *sim.Service) {
 
 // gap is a server that serves a request when the one before is long enough ago.
 func (y *yamlFile) gap(f field) (gaps []sim.Gap) {
-	for _, n := range f.sequence(maxChanges) {
+	for _, n := range f.sequence(maxChanges, "[{least: 290ms}, {from: 200, least: 60ms}]") {
 		g := y.mapping(n, "gap", "from", "least")
 		if !g.get("least").present() {
 			y.fail(n, "gap: needs a least distance, as in {from: 200, least: 60ms}")

@@ -93,12 +93,23 @@ func (y *yamlFile) parse(data []byte) ast.Node {
 	if err != nil {
 		var at yaml.Error
 		if errors.As(err, &at) {
-			y.failToken(at.GetToken(), "%s; see the example in 'throttle sim -h'", at.GetMessage())
+			y.failToken(at.GetToken(), "%s", advised(at.GetMessage()))
 		}
 		y.failAt(1, 1, "not YAML: %v", err)
 		return nil
 	}
 	return y.only(file)
+}
+
+// advised is what the parser says, and what would be right.
+func advised(says string) string {
+	switch {
+	case strings.Contains(says, "'\t'"):
+		return "begins with a tab; indent by spaces"
+	case strings.Contains(says, "already defined"):
+		return says + "; write it once"
+	}
+	return says + "; see the example in 'throttle sim -h'"
 }
 
 // only is the body of the only document.
@@ -342,15 +353,15 @@ func (f field) rate() (count int64, period time.Duration) {
 	return count, period
 }
 
-// sequence is the items of a list.
-func (f field) sequence(most int) []ast.Node {
+// sequence is the items of a list, which may look like example.
+func (f field) sequence(most int, example string) []ast.Node {
 	if !f.present() {
 		return nil
 	}
 	list, ok := f.node.(*ast.SequenceNode)
 	switch {
 	case !ok:
-		f.fail("must be a list, as in [a, b]")
+		f.fail("must be a list, as in %s", example)
 		return nil
 	case len(list.Values) > most:
 		f.y.fail(list.Values[most], "%s: more than %d of them", f.name, most)

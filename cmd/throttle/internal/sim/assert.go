@@ -42,7 +42,7 @@ func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (
 	a := assert{text: strings.TrimSpace(text), scenario: part[1], operator: part[4]}
 	named := func(s sim.Scenario) bool { return s.Name == a.scenario }
 	if a.scenario != "" && !slices.ContainsFunc(scenarios, named) {
-		return bad("scenario %s is not among those to run", a.scenario)
+		return bad("scenario %s is not among those to run; name it too", a.scenario)
 	}
 	var err error
 	if a.policy, err = policy.Parse(part[2]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scoreboard"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/survey"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -18,6 +19,10 @@ func (o *options) readBoard(names []string) ([]string, error) {
 	switch {
 	case !o.board && o.md != "":
 		return nil, usage.Error("-md: is of a scoreboard; write 'throttle sim scoreboard'")
+	case !o.board && slices.Contains(names, scoreboard.Word):
+		return nil, usage.Errorf("%s: write it before the scenarios, as in 'throttle sim %s emr'", scoreboard.Word, scoreboard.Word)
+	case !o.board && slices.Contains(names, survey.Word):
+		return nil, usage.Errorf("%s: write it before all else, as in 'throttle sim %s -cells 20'", survey.Word, survey.Word)
 	case !o.board:
 		return names, nil
 	case o.html != "" || o.svg != "":

@@ -109,7 +109,8 @@ func TestScoreboardUsage(t *testing.T) {
 		{[]string{"sim", "scoreboard", "-seeds=0"}, "-seeds 0: must be"},
 		{[]string{"sim", "scoreboard", "nowhere"}, "scenario nowhere is not known"},
 		{[]string{"sim", "scoreboard", "-policy=best"}, "policy \"best\" is not known"},
-		{[]string{"sim", "emr", "scoreboard"}, "scenario scoreboard is not known"},
+		{[]string{"sim", "emr", "survey"}, "survey: write it before all else, as in 'throttle sim survey -cells 20'"},
+		{[]string{"sim", "emr", "scoreboard"}, "scoreboard: write it before the scenarios, as in 'throttle sim scoreboard emr'"},
 	} {
 		stdout, stderr, code := play(t.Context(), test.args...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
