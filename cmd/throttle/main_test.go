@@ -81,6 +81,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"sim", "-seeds", "-3"}, "-seeds -3: must be"},
 		{[]string{"sim", "-seeds=10001"}, "-seeds 10001: must be"},
 		{[]string{"sim", "-seeds=many"}, `"many"`},
+		{[]string{"sim", "-seed=18446744073709551600", "-seeds=20"}, "-seed 18446744073709551600: must be at most 18446744073709551596, so that 19 follow\n"},
 		{[]string{"sim", "-seed=-1"}, `"-1"`},
 		{[]string{"sim", "-policy", "best"}, "policy \"best\" is not known; known are none"},
 		{[]string{"sim", "-policy", "none,"}, "policy \"\" is not known"},

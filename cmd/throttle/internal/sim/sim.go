@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
@@ -161,6 +162,9 @@ func collect(into *[]string) func(string) error {
 func (o *options) read(policies, asserts, names []string, stdin io.Reader) (err error) {
 	if o.seeds < 1 || o.seeds > maxSeeds {
 		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
+	}
+	if o.seed > math.MaxUint64-uint64(o.seeds-1) {
+		return usage.Errorf("-seed %d: must be at most %d, so that %d follow", o.seed, uint64(math.MaxUint64)-uint64(o.seeds-1), o.seeds-1)
 	}
 	if names, err = o.readBoard(names); err != nil {
 		return err

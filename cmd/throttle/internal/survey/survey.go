@@ -114,6 +114,11 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case len(names) > 0:
 		return usage.Errorf("survey %s: the scenarios are drawn; name none", names[0])
 	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if given["cell"] && given["cells"] {
+		return usage.Error("-cell and -cells: one cell, or how many; write one of them")
+	}
 	if err := o.check(*name); err != nil {
 		return err
 	}

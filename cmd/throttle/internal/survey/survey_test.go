@@ -249,6 +249,7 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{[]string{"-cells", "0"}, "-cells 0: must be from 1 to 100000"},
 		{[]string{"-seeds", "1001"}, "-seeds 1001: must be from 1 to 1000"},
+		{[]string{"-cell", "5", "-cells", "3"}, "-cell and -cells: one cell, or how many; write one of them"},
 		{[]string{"-cell", "-1"}, "-cell -1: must be from 0 to 99999"},
 		{[]string{"-policy", "none,aimd", "-pairs"}, "-policy: 2 policies; -pairs, -v and -worst are of one"},
 		{[]string{"-policy", "nobody"}, "is not known"},

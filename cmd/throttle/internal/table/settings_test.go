@@ -44,3 +44,19 @@ clients 3, which are omniscient, are given the rate, its changes and who is ther
 		t.Errorf("below the table stands\n%s\nwant\n%s\nof\n%s", below, want, b.String())
 	}
 }
+
+// The rate of fixed is in the unit of the limit.
+func TestFixedOfCosts(t *testing.T) {
+	for counts, want := range map[string]string{
+		"cost":     "fixed is fixed(rate=4): 4 a second of what calls cost, in a process",
+		"requests": "fixed is fixed(rate=4): 4 requests a second of a process",
+	} {
+		s, err := scenario.Parse("some.yaml", []byte("duration: 10s\nserver: {rate: 9/s, counts: "+counts+"}\nclients: [{cost: 5}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := settingsOf(s, "fixed"); got != want {
+			t.Errorf("where %s count: %s, want %s", counts, got, want)
+		}
+	}
+}

@@ -190,6 +190,8 @@ func settingsOf(s sim.Scenario, name string) string {
 		return fmt.Sprintf("%s takes the rest from the scenario: %s", name, settings)
 	case settings != "":
 		return fmt.Sprintf("%s is %s(%s), as the scenario says", name, name, settings)
+	case name == "fixed" && s.Server.Costs:
+		return "fixed is fixed(rate=4): 4 a second of what calls cost, in a process"
 	case name == "fixed":
 		return "fixed is fixed(rate=4): 4 requests a second of a process"
 	case told != "":

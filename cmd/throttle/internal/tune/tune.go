@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -99,6 +100,9 @@ func (o *options) read(searched, weights, axes string, names []string, stdin io.
 	s := &o.search
 	if s.seeds < 1 || s.seeds > maxSeeds {
 		return usage.Errorf("-seeds %d: must be from 1 to %d", s.seeds, maxSeeds)
+	}
+	if most := math.MaxUint64 - uint64(2*s.seeds-1); s.first > most {
+		return usage.Errorf("-seed %d: must be at most %d, so that %d follow", s.first, most, 2*s.seeds-1)
 	}
 	if least := leastRuns(s.seeds); s.most < least || s.most > maxRuns {
 		return usage.Errorf("-runs %d: must be from %d, with -seeds %d, to %d", s.most, least, s.seeds, maxRuns)

@@ -273,6 +273,7 @@ func TestTuneUsage(t *testing.T) {
 		{[]string{"-"}, "throttle: -:1:1: empty; a scenario needs"},
 		{[]string{"-seeds=0"}, "-seeds 0: must be from 1 to 1000"},
 		{[]string{"-seeds=1001"}, "-seeds 1001: must be"},
+		{[]string{"-seed=18446744073709551577"}, "-seed 18446744073709551577: must be at most 18446744073709551576, so that 39 follow"},
 		{[]string{"-seed=-1"}, `"-1"`},
 		{[]string{"-runs=0"}, "-runs 0: must be from 200, with -seeds 20, to 100000"},
 		{[]string{"-runs=100001"}, "-runs 100001: must be"},
