@@ -30,8 +30,8 @@ type assert struct {
 var assertForm = regexp.MustCompile(`^\s*(?:([\w.-]+)/)?([\w-]+\s*(?:\([^()]*\))?)\.(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S+)\s*$`)
 
 // parseAssert reads [SCENARIO/]POLICY.MEASURE<NUMBER, which must be about what
-// is going to be run.
-func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (assert, error) {
+// is going to be run: plan says which policies in a scenario.
+func parseAssert(text string, scenarios []sim.Scenario, plan func(sim.Scenario) ([]sim.Policy, int)) (assert, error) {
 	bad := func(format string, a ...any) (assert, error) {
 		return assert{}, usage.Error(fmt.Sprintf("-assert %s: ", words.Quote(text)) + fmt.Sprintf(format, a...))
 	}
@@ -48,7 +48,12 @@ func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (
 	if a.policy, err = policy.Parse(part[2]); err != nil {
 		return bad("%v", err)
 	}
-	if !slices.ContainsFunc(policies, func(p sim.Policy) bool { return policy.Same(p, a.policy) }) {
+	same := func(p sim.Policy) bool { return policy.Same(p, a.policy) }
+	among := func(s sim.Scenario) bool {
+		run, _ := plan(s)
+		return (a.scenario == "" || named(s)) && slices.ContainsFunc(run, same)
+	}
+	if !slices.ContainsFunc(scenarios, among) {
 		return bad("policy %s is not among those to run; add it to -policy", a.policy.Name)
 	}
 	names := measures.Names()

@@ -126,3 +126,24 @@ func TestPlanWithoutTheWord(t *testing.T) {
 		t.Errorf("without the word, %d runs of ten-thousand; want 20", n)
 	}
 }
+
+// A scoreboard takes assertions about the policies that it adds by itself, where it does.
+func TestAssertOfBoundedPolicies(t *testing.T) {
+	for _, test := range []struct{ assert, policy, wrong string }{
+		{"none(in-flight=adaptive).jain>0", "", ""},
+		{"cassandra/none(in-flight=adaptive).jain>0", "", ""},
+		{"emr/none(in-flight=adaptive).jain>0", "", "is not among those to run"},
+		{"none(in-flight=adaptive).jain>0", "none", "is not among those to run"},
+		{"mixed-emr/none.utilisation>0", "adaptive,none", "is not among those to run"},
+	} {
+		o := options{seeds: 1}
+		var policies []string
+		if test.policy != "" {
+			policies = []string{test.policy}
+		}
+		err := o.read(policies, []string{test.assert}, []string{scoreboard.Word, "emr", "cassandra", "mixed-emr"}, nil)
+		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+			t.Errorf("-assert %s, -policy %q: %v, want %q", test.assert, test.policy, err, test.wrong)
+		}
+	}
+}

@@ -182,7 +182,7 @@ func (o *options) read(policies, asserts, names []string, stdin io.Reader) (err 
 		return err
 	}
 	for _, text := range asserts {
-		a, err := parseAssert(text, o.policies, o.scenarios)
+		a, err := parseAssert(text, o.scenarios, o.plan)
 		if err != nil {
 			return err
 		}
