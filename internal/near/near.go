@@ -3,7 +3,7 @@ package near
 
 // Of returns the name of known that text is likely meant to be, or "".
 func Of(text string, known []string) string {
-	best, least := "", len(text)/3+1 // a third of the letters may be wrong
+	best, least := "", min(len(text)/3+1, far) // a third of the letters may be wrong
 	for _, name := range known {
 		if d := distance(text, name); d < least {
 			best, least = name, d
@@ -12,11 +12,14 @@ func Of(text string, known []string) string {
 	return best
 }
 
+// far is the distance of texts longer than that many bytes from everything.
+const far = 64
+
 // distance is how many letters must be put in, left out, replaced or swapped with
-// the next one to make b of a. Texts above 64 bytes are far from everything.
+// the next one to make b of a. Long texts are far from everything.
 func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
+	if len(a) > far || len(b) > far {
+		return far
 	}
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -11,7 +11,7 @@ func TestOf(t *testing.T) {
 	known := []string{"limits", "limit", "in_flight", "priority"}
 	for text, want := range map[string]string{
 		"limit": "limit", "limts": "limits", "lmiit": "limit", "inflight": "in_flight", "prioritty": "priority",
-		"lim": "", "": "", "burst": "", strings.Repeat("limit", 13): "",
+		"lim": "", "": "", "burst": "", strings.Repeat("limit", 13): "", strings.Repeat("limit", 50): "",
 	} {
 		if got := Of(text, known); got != want {
 			t.Errorf("Of(%q) = %q, want %q", text, got, want)
