@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -133,6 +134,9 @@ func (o *options) read(searched, weights, axes string, names []string, stdin io.
 		return err
 	}
 	s.scenario = scenarios[0]
+	if tested := func(g sim.Group) bool { return g.Policy == nil }; !slices.ContainsFunc(s.scenario.Clients, tested) {
+		return usage.Errorf("scenario %s: all clients have a policy of their own, and none has the one that is searched; leave out one policy", s.scenario.Name)
+	}
 	return outfile.Check(o.json, scenario.Files(names), outfile.Output{Option: "-svg", Path: o.svg, Begins: outfile.SVG})
 }
 

@@ -270,6 +270,7 @@ func TestTuneUsage(t *testing.T) {
 		want string // is in stderr
 	}{
 		{[]string{"-x"}, "flag -x is not known; run 'throttle tune -h'"},
+		{[]string{"mixed-emr"}, "scenario mixed-emr: all clients have a policy of their own, and none has the one that is searched; leave out one policy"},
 		{[]string{"-"}, "throttle: -:1:1: empty; a scenario needs"},
 		{[]string{"-seeds=0"}, "-seeds 0: must be from 1 to 1000"},
 		{[]string{"-seeds=1001"}, "-seeds 1001: must be"},
