@@ -109,6 +109,7 @@ func TestScoreboardUsage(t *testing.T) {
 		{[]string{"sim", "scoreboard", "-seeds=0"}, "-seeds 0: must be"},
 		{[]string{"sim", "scoreboard", "nowhere"}, "scenario nowhere is not known"},
 		{[]string{"sim", "scoreboard", "-policy=best"}, "policy \"best\" is not known"},
+		{[]string{"sim", "-seed=18446744073709551600", "-seeds=20"}, "-seed 18446744073709551600: must be at most 18446744073709551596, so that 19 follow"},
 		{[]string{"sim", "emr", "survey"}, "survey: write it before all else, as in 'throttle sim survey -cells 20'"},
 		{[]string{"sim", "emr", "scoreboard"}, "scoreboard: write it before the scenarios, as in 'throttle sim scoreboard emr'"},
 	} {
