@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -157,8 +158,23 @@ func (y *yamlFile) stop(s *sim.Scenario, f field) {
 		y.fail(f.key, "stop: remaining needs a server with a limit")
 	case remaining.present():
 		s.Stop.Remaining = pace.Some(remaining.integer(0, maxCount))
+		if most := mostLeft(&s.Server); most > 0 && s.Stop.Remaining.V >= most {
+			remaining.fail("must be below %d, all that the limit holds, as else the first answer ends the run", most)
+		}
 	}
 	s.Stop.Sent = sent.integer(1, maxCount)
+}
+
+// mostLeft is the most that the limit of a server ever has left.
+func mostLeft(s *sim.Server) int64 {
+	if s.Limit.Kind == limit.TokenBucket {
+		return s.Limit.Burst + s.Queue
+	}
+	most := max(s.Limit.Count, s.Scale.Max)
+	for _, c := range s.Changes {
+		most = max(most, c.Count)
+	}
+	return most
 }
 
 // presets are the settings that the scenario gives to policies by name.
