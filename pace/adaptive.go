@@ -149,7 +149,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 		a.begin(now)
 	}
 	s := now.Sub(a.epoch).Seconds()
-	if a.flying == 0 {
+	if a.flying == 0 && !a.on {
 		a.first.began, a.first.roundAt = s, s
 		a.first.idle += max(s-a.first.endedAt, 0)
 	}

@@ -24,6 +24,10 @@ import "math"
 //     tries by 1/0.6, up to the longest of Probe, 8 intervals at base, and 1/8 of this row
 //     or the last; 20 minutes at most, or one interval at base.
 //
+//   - A first row much longer than the time before it is a flood: the client used up a window, a log or
+//     slots at once. What was served before it is what the limit gives until it ends, so base
+//     is n/d of all that time. From then on a row cuts half as deep and leaves trust.
+//
 //   - The first request served ends the row. Each one served triples the rate, until it
 //     is back at base. In d, a row counts for at most twice the row before or three times
 //     the serving time, as used-up windows recur and an outage does not. A first row
@@ -36,6 +40,8 @@ import "math"
 //   - At most twice the age of the estimate, which is alike for clients that start together.
 //   - At least a second, four round trips, half of the last row (up to the settled T), and
 //     all of that row if the one before was at least half as long.
+//   - At least a flood, or the age of the estimate: a log says only after its length what a rate
+//     was worth.
 //   - At least as many requests as were served since the first refusal, up to 50. Below
 //     0.35/s that bound falls as rate^0.4: with the same number at any rate, the smaller of
 //     two shares would recover more slowly than it is cut, and vanish in a day.
@@ -60,6 +66,7 @@ type estimate struct {
 	idle        float64 // seconds since then in which no request waited
 	lastRow     float64 // duration of the last row, seconds
 	rowBefore   float64 // of the row before it
+	flood       float64 // duration of the first row, if that was a flood, seconds; zero: it was not
 	resumeRate  float64 // rate at the end of a row of several refusals; zero: none
 	born        float64 // when it began to pace
 	unpacedRate float64 // served a second in a full sample before the first refusal
@@ -81,6 +88,7 @@ const (
 	steep         = 0.55       // curvature of ψ beyond T
 	usualCut      = 0.07       // L: depth of an ordinary cut, in ln(rate)
 	deepestCut    = 0.5        // L/weight at most
+	cutInRow      = 0.5        // part of a cut by each further refusal of a row
 	unheldCut     = 0.5        // part of a cut that is left out if no request waited for the rate
 	leastTrust    = 3.0        // requests, at first
 	mostTrust     = 100.0      // requests
@@ -93,10 +101,11 @@ const (
 	windowSpan    = 50.0       // requests served in a window for which T is one window
 	catchUp       = 3.0        // factor of the rate for each request served after a row
 	rowTimes      = 3.0        // times the serving time that a row counts for in d, or twice the row before if more
+	leastFlood    = 1.0 / 16   // part of T that a flood takes at least
+	wholePart     = 0.25       // part of the most that remained: with less a limit did not come back whole
 	probePower    = 0.2        // T goes as rate^-0.2
 	usualRate     = 0.55       // requests a second at which T is Probe
 	usualProbe    = 60.0       // seconds, if Probe is zero
-	sampleOf      = 10.0       // requests, or seconds, of a full sample before the first refusal
 	span          = 50.0       // T is of at least so many requests, if as many were served;
 	lowRate       = 0.35       // below so many requests a second of fewer,
 	shrinks       = 0.4        // by this power of the rate
@@ -108,7 +117,6 @@ const (
 	mostSharers   = 100.0      // a part smaller than that of one of 100 clients shows an empty limit
 	longSpan      = 90.0       // but at most so many at the usual rate and Probe,
 	longSpanPower = 0.3        // and by this power of the rate
-	firstRate     = 1.0        // requests a second, if the very first answer is a refusal
 	slowest       = 1.0 / 7200 // requests a second: one in two hours
 	slowestInRow  = 1.0 / 1200 // requests a second: further refusals of a row cut base no lower
 	longestT      = 7200.0     // seconds, T at most
@@ -142,41 +150,6 @@ func (a *Adaptive) begins(s, rate float64) {
 	a.refused, a.lastRow, a.rowBefore = 0, 0, 0
 }
 
-// measure counts requests served before the first refusal, in samples of ten requests or ten
-// seconds, and longer than a second.
-func (a *Adaptive) measure(s float64) {
-	if long := s - a.rowAt; long > 1 && (a.accepted >= sampleOf || long > sampleOf) {
-		a.unpacedRate = a.accepted / long
-		a.rowAt, a.accepted = s, 0
-	}
-	a.accepted++
-	a.first.served++
-}
-
-// measured returns the rate to start with: that of the last full sample, or half of what was
-// served in this one, as it may have come from a burst. Where calls are few, it was they that
-// bounded it, and not the limit.
-func (a *Adaptive) measured(s, sent, served float64) float64 {
-	rate := firstRate * a.weight()
-	if served > 0 || a.unpacedRate > 0 {
-		from := s
-		if a.rowAt == 0 {
-			from = sent // the first answers took a round trip
-		}
-		rate = max(a.unpacedRate, 0.5*served/max(from-a.rowAt, a.rtt/2, 0.05)) * a.first.fewCalls(s)
-	}
-	if c := a.level.binding(); c > 0 {
-		if a.unpacedRate == 0 && a.accepted < sampleOf || a.first.fewCalls(s) > mostFew/2 {
-			rate = max(rate, c/4)
-		}
-		rate = min(rate, c)
-	}
-	if part := a.share.agreed * a.weight(); part > 0 { // but no further than by leap: the server may be wrong
-		rate = min(max(part, rate/leap), rate*leap)
-	}
-	return rate
-}
-
 // throttled learns from a refusal that is not part of the last that counted.
 func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
@@ -185,8 +158,13 @@ func (a *Adaptive) throttled(s, sent float64) {
 	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
-		a.fall(max(a.base*math.Exp(-a.cutDepth()/2), min(a.base, max(slowestInRow, a.lately(sent)))))
-		a.trust = max(leastTrust, a.trust/2)
+		part := cutInRow
+		if a.flood > 0 { // it shuts again and again, which says less of the rate
+			part /= 2
+		} else {
+			a.trust = max(leastTrust, a.trust/2)
+		}
+		a.fall(max(a.base*math.Exp(-part*a.cutDepth()), min(a.base, max(slowestInRow, a.lately(sent)))))
 		return
 	}
 	live := max(sent-max(a.resumedAt, a.rowAt)-a.idle, 0) // resumedAt is earlier, where growth has a lead
@@ -194,7 +172,13 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if a.lastRow > max(a.period, a.settled()) && a.rowAt-a.born > a.lastRow {
 		once = 0 // an outage: a window would have shut before
 	}
-	d := live + min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
+	d := live
+	if a.lastRow != a.flood { // base counts a flood already
+		d += min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
+	}
+	if a.lastRow == 0 { // this is the first row
+		a.first.served += a.accepted
+	}
 	served := max((a.accepted+a.failed+a.trust)/(d+a.trust/rate), a.lately(sent))
 	if a.accepted < leastTrust {
 		a.trust = max(leastTrust, a.trust/2)
@@ -225,6 +209,11 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.resumedAt, a.idle = 0, sent, 0
+	if a.rowBefore == 0 && a.floods() {
+		from, to := a.opening(sent)
+		a.base = max(min(a.base, a.first.served/(min((from+to)/2, sent)-a.first.idle)), slowest)
+		a.flood, a.rowBefore = a.lastRow, a.lastRow // it shuts for as long each time
+	}
 	if a.lastRow >= longRow/a.base && a.opens(a.opening(sent)) && a.every > max(a.lastRow, a.settled()/2) {
 		a.spread()
 		return
@@ -233,6 +222,17 @@ func (a *Adaptive) resume(sent float64) {
 	// a window refuses see the same rows, so where rows recur T is alike for them.
 	repeats := min(a.lastRow, 2*a.rowBefore)
 	a.period = max(a.period, min(max(a.lastRow/2, repeats), max(a.settled(), repeats), longestT))
+}
+
+// floods reports whether the first row, which just ended, was a flood: the client used up a window, a
+// log or slots in the first moments of its life, and then waited until they came back. So the row
+// is much longer than all the time before it, in which the client was not paced or for less than T. An
+// outage would hardly begin so soon. A row of next to no part of T is that of a bucket, or of a
+// window in which it makes no difference, and of a bucket that says what remains little has come back.
+func (a *Adaptive) floods() bool {
+	l, life, t := &a.level, a.rowAt-a.first.idle, a.settled()
+	return a.first.served > 0 && a.lastRow > max(rowTimes*life, leastFlood*t) && a.rowAt-a.born < t &&
+		l.shown >= wholePart*l.most && l.binding() == 0
 }
 
 // opening returns two instants between which the limit opened again, where the first request
@@ -286,8 +286,9 @@ func (a *Adaptive) cut(s float64) {
 	old := min(a.evidence/longSpanPart, longSpan*a.probe()/usualProbe*math.Pow(a.base/(usualRate*a.weight()), longSpanPower))
 	requests := min(max(a.evidence, 1), max(young, old))
 	a.period = min(longestT, max(t, requests/a.base, 4*a.rtt, shortestT))
-	if a.level.binding() > 0 {
-		// Without the bound of two hours. A log or a window shows after its length what a rate was worth.
+	// A log or a window shows after its length what a rate was worth.
+	a.period = max(a.period, min(a.flood, s-a.born, longestT))
+	if a.level.binding() > 0 { // without the bound of two hours
 		a.period = max(a.period, requests/a.base, min(windowT(a.base, a.level.length), s-a.born))
 	}
 }
@@ -342,53 +343,3 @@ func (a *Adaptive) elapsed(s float64) float64 {
 // cutDepth returns the depth of an ordinary cut, L/w for a Weight of w. With w times the requests
 // come w times the refusals, so rates per weight behave like those of ordinary clients.
 func (a *Adaptive) cutDepth() float64 { return min(usualCut/a.weight(), deepestCut) }
-
-// first bounds the requests in flight until the limit shows. Hundreds of workers that wake
-// together must not all be refused when they meet it. But a slow answer, a stream or a hanging
-// connection is no refusal, and must not hold up the others for long. So as many may be in flight
-// as were served, or as the hints allow; beyond those 1, 2, 4 and 8, doubling every 0.35 s, and
-// then doubling every 2 s. A round trip that ended takes half of that back, as some are always in flight.
-type first struct {
-	served  float64 // requests served before the first refusal
-	began   float64 // when the first of those in flight started
-	roundAt float64 // when the last round trip ended: one that started since the one before was answered
-	endedAt float64 // when a request last ended
-	idle    float64 // seconds in which none was in flight
-}
-
-const (
-	doubling      = 0.35         // seconds for a flight to double,
-	earlyFlight   = 7.0          // while at most so many are beyond those served;
-	early         = 3 * doubling // seconds, for so many
-	laterDoubling = 2.0          // seconds from there on,
-	roundBack     = 0.5          // less this part of the time until a round trip ended
-	mostFew       = 4.0          // a rate that calls bound is taken for so many times itself at most
-)
-
-// fewCalls returns how many times the rate until s could have been higher, had calls not been so
-// few that none was in flight for some of the time.
-func (f *first) fewCalls(s float64) float64 { return 1 / max(1-f.idle/max(s, 0.05), 1/mostFew) }
-
-// next returns the earliest start of another request beside flying others; the hints allow lead
-// in flight. Where a policy of so many a second is stated, others may come to it at the same
-// time: then a quarter of those served may be in flight, or what the policy serves in a round
-// trip; the next waits for an answer, for patience or four round trips at most.
-func (f *first) next(flying int, lead, policy, rtt float64) float64 {
-	most, least, later := max(f.served, lead), 0.0, f.began+early
-	if policy > 0 {
-		most = max(f.served/4, lead)
-		if float64(flying) > max(most, policy*rtt) {
-			least = f.roundAt + max(patience, 4*rtt)
-		}
-	} else {
-		later += roundBack * max(f.roundAt-later, 0)
-	}
-	switch beyond := float64(flying) - most; {
-	case beyond <= 0:
-		return least
-	case beyond <= earlyFlight:
-		return max(least, f.began+doubling*math.Log2(beyond+1))
-	default:
-		return max(least, later+laterDoubling*math.Log2((beyond+1)/(earlyFlight+1)))
-	}
-}
