@@ -101,7 +101,7 @@ const (
 	windowSpan    = 50.0       // requests served in a window for which T is one window
 	catchUp       = 3.0        // factor of the rate for each request served after a row
 	rowTimes      = 3.0        // times the serving time that a row counts for in d, or twice the row before if more
-	leastFlood    = 1.0 / 16   // part of T that a flood takes at least
+	leastFlood    = 1.0 / 16   // part of T that a flood takes at least, and of a flood in which the client was paced before, at most
 	wholePart     = 0.25       // part of the most that remained: with less a limit did not come back whole
 	probePower    = 0.2        // T goes as rate^-0.2
 	usualRate     = 0.55       // requests a second at which T is Probe
@@ -226,12 +226,13 @@ func (a *Adaptive) resume(sent float64) {
 
 // floods reports whether the first row, which just ended, was a flood: the client used up a window, a
 // log or slots in the first moments of its life, and then waited until they came back. So the row
-// is much longer than all the time before it, in which the client was not paced or for less than T. An
-// outage would hardly begin so soon. A row of next to no part of T is that of a bucket, or of a
-// window in which it makes no difference, and of a bucket that says what remains little has come back.
+// is much longer than all the time before it, in which the client was hardly paced: for next to no part of
+// the row, and for less than T. An outage would hardly begin so soon. A row of next to no part of T is that
+// of a bucket, or of a window in which it makes no difference, and of a bucket that says what
+// remains little has come back.
 func (a *Adaptive) floods() bool {
-	l, life, t := &a.level, a.rowAt-a.first.idle, a.settled()
-	return a.first.served > 0 && a.lastRow > max(rowTimes*life, leastFlood*t) && a.rowAt-a.born < t &&
+	l, life, paced, t := &a.level, a.rowAt-a.first.idle, a.rowAt-a.born, a.settled()
+	return a.first.served > 0 && a.lastRow > max(rowTimes*life, leastFlood*t) && paced < min(leastFlood*a.lastRow, t) &&
 		l.shown >= wholePart*l.most && l.binding() == 0
 }
 
