@@ -84,9 +84,9 @@ type Throttle struct {
 	// zero, there is no bound.
 	Budget pace.Budget
 	// MaxWaiting bounds the calls in line and between tries; further calls are
-	// refused with [ErrQueueFull], which is backpressure on their callers. A
-	// retry is never refused, nor is a Try for that, as it does not wait. If zero, 100,000. Below zero, 1: a call is refused
-	// while another waits.
+	// refused with [ErrQueueFull], which is backpressure on their callers. It
+	// refuses no retry, and no Try, which does not wait. If zero, 100,000. Below
+	// zero, 1: a call is refused while another waits.
 	MaxWaiting int
 	// Weights divide the limit between waiting calls, by their
 	// [CallOptions.Priority] (weighted fair queueing): while all wait, the
@@ -217,8 +217,8 @@ func (t *Throttle) SetMaxInFlight(n int) {
 // that may take any time. If the call has to wait for the rate as well,
 // Forecast is the wait for the rate alone. So while MaxInFlight calls are in flight
 // and the rate would admit one call now, Forecast(1) is Never and Forecast(2) is a
-// time. A new call would be number Waiting()+1, or a lower one where calls rest before a
-// retry for longer: Next of [Throttle.Status] knows. An n below 1 counts as 1.
+// time. A new call would be number Waiting()+1, or less if some calls rest before a retry for
+// longer than that: [Throttle.Status] has its forecast, as Next. An n below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -301,7 +301,8 @@ func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok
 	t.need(w, needs)
 	w.since = t.now()
 	w.bound()
-	if t.gate.MaxWaiting = t.MaxWaiting; w.once { // it does not wait, so it needs no room in line
+	t.gate.MaxWaiting = t.MaxWaiting
+	if w.once { // it does not wait, so it needs no room in line
 		t.gate.MaxWaiting = math.MaxInt
 	}
 	if _, ok = t.gate.Enter(w.since, &w.ticket); ok {

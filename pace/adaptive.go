@@ -124,12 +124,13 @@ func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 	return wait
 }
 
-// unpaced returns the earliest start before the limit is known, unless an answer comes sooner, of a
-// request before which others in line start now.
+// unpaced returns the earliest start, before the limit is known, of a request ahead of which
+// others in line start now. An answer may let it start sooner.
 func (a *Adaptive) unpaced(s float64, others int) float64 {
 	first, last, flying := a.first, a.last, a.flying+others
 	if others > 0 {
-		if last = s; a.flying == 0 {
+		last = s
+		if a.flying == 0 {
 			first.began, first.roundAt = s, s
 		}
 	}

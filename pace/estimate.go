@@ -24,9 +24,10 @@ import "math"
 //     tries by 1/0.6, up to the longest of Probe, 8 intervals at base, and 1/8 of this row
 //     or the last; 20 minutes at most, or one interval at base.
 //
-//   - A first row much longer than the time before it is a flood: the client used up a window, a log or
-//     slots at once. What was served before it is what the limit gives until it ends, so base
-//     is n/d of all that time. From then on a row cuts half as deep and leaves trust.
+//   - A first row much longer than the time before it is a flood: the client used up a window, a
+//     log or slots at once. The limit gives what was served before the row in that time and the
+//     row together, so base is n over both. From then on each further refusal of a row cuts half
+//     as deep, L/4, and leaves trust as it is.
 //
 //   - The first request served ends the row. Each one served triples the rate, until it
 //     is back at base. In d, a row counts for at most twice the row before or three times
@@ -40,8 +41,8 @@ import "math"
 //   - At most twice the age of the estimate, which is alike for clients that start together.
 //   - At least a second, four round trips, half of the last row (up to the settled T), and
 //     all of that row if the one before was at least half as long.
-//   - At least a flood, or the age of the estimate: a log says only after its length what a rate
-//     was worth.
+//   - At least the duration of a flood, or the age of the estimate if that is less: a log shows
+//     only after its length what a rate was worth.
 //   - At least as many requests as were served since the first refusal, up to 50. Below
 //     0.35/s that bound falls as rate^0.4: with the same number at any rate, the smaller of
 //     two shares would recover more slowly than it is cut, and vanish in a day.
@@ -101,8 +102,8 @@ const (
 	windowSpan    = 50.0       // requests served in a window for which T is one window
 	catchUp       = 3.0        // factor of the rate for each request served after a row
 	rowTimes      = 3.0        // times the serving time that a row counts for in d, or twice the row before if more
-	leastFlood    = 1.0 / 16   // part of T that a flood takes at least, and of a flood in which the client was paced before, at most
-	wholePart     = 0.25       // part of the most that remained: with less a limit did not come back whole
+	leastFlood    = 1.0 / 16   // a flood is longer than this part of T, and paced before for less than this part of itself
+	wholePart     = 0.25       // part of the most that ever remained; with less a limit has not come back whole
 	probePower    = 0.2        // T goes as rate^-0.2
 	usualRate     = 0.55       // requests a second at which T is Probe
 	usualProbe    = 60.0       // seconds, if Probe is zero
@@ -224,16 +225,21 @@ func (a *Adaptive) resume(sent float64) {
 	a.period = max(a.period, min(max(a.lastRow/2, repeats), max(a.settled(), repeats), longestT))
 }
 
-// floods reports whether the first row, which just ended, was a flood: the client used up a window, a
-// log or slots in the first moments of its life, and then waited until they came back. So the row
-// is much longer than all the time before it, in which the client was hardly paced: for next to no part of
-// the row, and for less than T. An outage would hardly begin so soon. A row of next to no part of T is that
-// of a bucket, or of a window in which it makes no difference, and of a bucket that says what
-// remains little has come back.
+// floods reports whether the first row, which just ended, was a flood: the client used up a window,
+// a log or slots soon after its start, and was refused until they came back. So the row is
+//
+//   - more than three times as long as all the time before it, which is less than T,
+//   - longer than T/16: shorter ones are those of buckets, or of windows so short that it does
+//     not matter,
+//   - after next to no pacing: less than 1/16 of the row.
+//
+// An outage that begins so soon is taken for one. Where answers say what remains, much must remain
+// again: a bucket gives back bit by bit. A stated policy says more than a flood.
 func (a *Adaptive) floods() bool {
-	l, life, paced, t := &a.level, a.rowAt-a.first.idle, a.rowAt-a.born, a.settled()
-	return a.first.served > 0 && a.lastRow > max(rowTimes*life, leastFlood*t) && paced < min(leastFlood*a.lastRow, t) &&
-		l.shown >= wholePart*l.most && l.binding() == 0
+	l, life, t := &a.level, a.rowAt-a.first.idle, a.settled()
+	whole := l.seenAt == 0 || l.shown >= max(1, wholePart*l.most)
+	return a.first.served > 0 && life < t && a.lastRow > max(rowTimes*life, leastFlood*t) &&
+		a.rowAt-a.born < leastFlood*a.lastRow && whole && l.binding() == 0
 }
 
 // opening returns two instants between which the limit opened again, where the first request

@@ -82,8 +82,8 @@ const (
 // Waiting returns the number of tickets in line or resting.
 func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
-// Cost returns the estimated cost of all tickets in line, by the Gate's own limit. One above 2^40
-// counts as that.
+// Cost returns the estimated cost of all tickets in line, by the Gate's own limit. A ticket that
+// costs more than 2^40 counts as 2^40.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
 // InFlight returns the number of tickets in flight: started by Next, and not ended by Done or
@@ -250,14 +250,14 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	first := t.request
 	first.Place = 1
 	w := max(g.wait(now, first), 0)
-	unknown := w == Never || g.ceiling.Full(g.inFlight, g.MaxInFlight)
+	endless := w == Never || g.ceiling.Full(g.inFlight, g.MaxInFlight)
 	if w == Never {
 		w = 0
 	}
 	if r.Verdict == Throttled && !r.Crowded && t.throttled > 1 && g.lanes.waiting > 0 {
 		rest = max(rest, w+letPass)
 	}
-	if t.Forecast = max(rest, w); t.Forecast == 0 && unknown {
+	if t.Forecast = max(rest, w); t.Forecast == 0 && endless {
 		t.Forecast = Never
 	}
 	t.foresee(now, nil)

@@ -52,7 +52,8 @@ func (l *lane) known(key string) *flow {
 	return f
 }
 
-// from returns where t begins next.
+// from returns the virtual time at which t begins next: no earlier than virtual if it has nothing
+// in line or was passed over.
 func (t *turn) from(virtual float64) float64 {
 	if t.passed || t.queued == 0 {
 		return max(t.begin, virtual)
@@ -60,14 +61,15 @@ func (t *turn) from(virtual float64) float64 {
 	return t.begin
 }
 
-// sooner returns how many of n tickets begin no later than begin, the first of them at first, and the
-// others each after another: of those that begin together the oldest is first.
+// sooner returns how many of n tickets begin at begin or before. The first of them begins at first,
+// and each other one by each later. One that begins at begin counts: it is older.
 func sooner(begin, first, each float64, n int) int {
 	k := math.Floor((begin-first)/each) + 1
 	return int(min(max(k, 0), float64(n)))
 }
 
-// going returns how many tickets in the lane no scope holds back now, or, if s is not nil, need s.
+// going returns how many tickets of the lane count: if s is nil, those that no scope holds back now;
+// else those that need s.
 func (l *lane) going(now time.Time, s *Scope) (n int) {
 	for _, f := range l.flows {
 		n += f.going(now, s)
@@ -84,8 +86,9 @@ func (f *flow) going(now time.Time, s *Scope) (n int) {
 	return n
 }
 
-// beside returns the forecast for a new request, whose Place is that in line. Tickets that rest are
-// ahead of it if they are back in line before its turn; how many that are depends on the wait.
+// beside returns the forecast for a new request, whose Place is that in line. A resting ticket, of
+// any lane and key, is ahead of it if it is back in line before its turn. Each of those makes the
+// turn later, so that more may be; after four rounds the forecast may be a little too short.
 func (g *Gate) beside(now time.Time, r Request) (wait time.Duration) {
 	place := r.Place
 	for range 4 {
@@ -102,8 +105,8 @@ func (g *Gate) beside(now time.Time, r Request) (wait time.Duration) {
 // mostRested bounds the tickets that rested counts, and so the time that it takes.
 const mostRested = 1000
 
-// rested returns how many of the resting tickets in h, mostRested at most, are back in line by then:
-// n of those before index i, and those below it.
+// rested returns n and the number of tickets at index i of h and below that are back in line at the
+// instant by. It stops counting at mostRested.
 func (h *heap) rested(by time.Time, i, n int) int {
 	if i >= len(h.t) || n >= mostRested || h.t[i].rested.After(by) {
 		return n

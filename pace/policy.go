@@ -327,7 +327,7 @@ func (a *Adaptive) scale(s, f float64) {
 	for _, x := range times[:row] {
 		*x = s - (s-*x)/f
 	}
-	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.period} {
+	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.flood, &a.period} {
 		*x /= f
 	}
 }

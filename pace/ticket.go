@@ -83,8 +83,8 @@ const (
 // Tries returns how often the call has started since it entered.
 func (t *Ticket) Tries() int { return t.tries }
 
-// dearestInLine is the most that one ticket counts for in line. It leaves room for sums, of virtual times
-// too, which must still tell apart tickets that cost 1.
+// dearestInLine is the most that one ticket counts for in line. Sums of it fit in an int64, and
+// virtual times still tell apart tickets that cost 1, unless weights are far below 1.
 const dearestInLine = 1 << 40
 
 // price returns the cost of t in line.

@@ -163,12 +163,12 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 }
 
 // open counts how often what remains rose by much, as it does when a short window ends, less how
-// often it rose by less, as in a bucket. Answers that overtake each other show rises, too. In a longer
-// window there is time for theta to grow.
+// often it rose by less, as in a bucket, or again before answers could tell. Answers that overtake each
+// other show rises, too. In a longer window there is time for theta to grow.
 func (l *level) open(s, r float64) {
 	switch rise := r - l.shown - l.flight; {
 	case l.most < fellBy || rise <= 1:
-	case rise < l.most*cameBack:
+	case rise < l.most*cameBack || s-l.openedAt < answersPerOn*l.rtt:
 		l.opens = max(l.opens-1, 0)
 	case s-l.openedAt <= opensWithin:
 		l.opens, l.openedAt = min(l.opens+1, 2*opensLeast), s

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -144,5 +145,18 @@ func TestServiceAloneInWindows(t *testing.T) {
 	}
 	if long > 1 {
 		t.Errorf("%d of 24 services wait longer than a window; want one at most", long)
+	}
+}
+
+// TestLeapsBetweenSlowAnswers has clients share a bucket that fills in the time of one answer. What remains
+// leaps from answer to answer, as where a window ends, but none of them may take that for a window that it has
+// for itself: it would keep little free, and have most of the bucket.
+func TestLeapsBetweenSlowAnswers(t *testing.T) {
+	var fair []float64
+	for seed := range uint64(9) {
+		fair = append(fair, play(t, builtin(t, "far"), "adaptive-informed", seed+1).Jain.V)
+	}
+	if t.Logf("Jain's index %.2f (sorted)", fair); slices.Min(fair) < 0.9 {
+		t.Errorf("Jain's index %.2f, want at least 0.9 each", fair)
 	}
 }

@@ -232,7 +232,7 @@ func (s *stream) SendMsg(m any) error {
 	case err == nil:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.received.Load() { // a header may come before the request is sent
+		if !s.received.Load() { // once the caller has read a header, the stream must not be opened again
 			s.request = m
 		}
 	case err != io.EOF: // RecvMsg returns the cause

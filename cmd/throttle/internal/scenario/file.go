@@ -158,8 +158,8 @@ func (y *yamlFile) stop(s *sim.Scenario, f field) {
 		y.fail(f.key, "stop: remaining needs a server with a limit")
 	case remaining.present():
 		s.Stop.Remaining = pace.Some(remaining.integer(0, maxCount))
-		if most := mostLeft(&s.Server); most > 0 && s.Stop.Remaining.V >= most {
-			remaining.fail("must be below %d, all that the limit holds, as else the first answer ends the run", most)
+		if most := mostLeft(&s.Server); most > 0 && s.Stop.Remaining.V >= most-1 {
+			remaining.fail("must be below %d, which the first answer of a full limit leaves, as else that ends the run", most-1)
 		}
 	}
 	s.Stop.Sent = sent.integer(1, maxCount)

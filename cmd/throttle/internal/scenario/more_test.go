@@ -192,8 +192,8 @@ func TestBadMoreInScenarioFiles(t *testing.T) {
 // A run may end when few remain of a bucket that is not refilled, or of a window that is larger later.
 func TestStopWithFewRemaining(t *testing.T) {
 	for _, server := range []string{
-		"{rate: 0/s, burst: 4500}", "{rate: 4/s, burst: 11}", "{rate: 4/s, burst: 8, queue: 3}",
-		"{limit: fixed-window, rate: 4/s, changes: [{at: 1s, rate: 11/s}]}",
+		"{rate: 0/s, burst: 4500}", "{rate: 4/s, burst: 12}", "{rate: 4/s, burst: 8, queue: 4}",
+		"{limit: fixed-window, rate: 4/s, changes: [{at: 1s, rate: 12/s}]}",
 	} {
 		s, err := Parse("x.yaml", []byte("duration: 1m\nserver: "+server+"\nstop: {remaining: 10}\nclients: [{}]\n"))
 		if err != nil || s.Stop.Remaining.V != 10 {
