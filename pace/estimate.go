@@ -174,7 +174,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 		once = 0 // an outage: a window would have shut before
 	}
 	d := live
-	if a.lastRow != a.flood { // base counts a flood already
+	if a.lastRow != a.flood { // base counts the flood already, if that was the last row
 		d += min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
 	}
 	if a.lastRow == 0 { // this is the first row
@@ -212,7 +212,9 @@ func (a *Adaptive) resume(sent float64) {
 	a.refused, a.resumedAt, a.idle = 0, sent, 0
 	if a.rowBefore == 0 && a.floods() {
 		from, to := a.opening(sent)
-		a.base = max(min(a.base, a.first.served/(min((from+to)/2, sent)-a.first.idle)), slowest)
+		// Answers that hung may have made the mean round trip longer than the row.
+		long := max(min((from+to)/2, sent), a.rowAt) - a.first.idle
+		a.base = max(min(a.base, a.first.served/long), slowest)
 		a.flood, a.rowBefore = a.lastRow, a.lastRow // it shuts for as long each time
 	}
 	if a.lastRow >= longRow/a.base && a.opens(a.opening(sent)) && a.every > max(a.lastRow, a.settled()/2) {

@@ -167,7 +167,7 @@ func (v *server) fair(active float64) float64 {
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields
-// do, but for Full. A dry one is never refilled: a token in 36 years stands for none at all, and
+// do, except Full, which is in milliseconds. A dry one is never refilled: a token in 36 years stands for none at all, and
 // is no policy either, as clients ignore windows of more than a year.
 func (v *server) hint(s *told, q *quota, d *limit.Decision, dry bool) {
 	if q.part.Unlimited() {
@@ -201,13 +201,13 @@ func (v *server) hint(s *told, q *quota, d *limit.Decision, dry bool) {
 		}
 	}
 	if v.Hints.Full && !dry && q.fills() {
-		s.fills(reset, q.part.Max())
+		s.sayFull(reset, q.part.Max())
 	}
 }
 
-// fills says when a bucket is full, and of how many unless its policy has been told: it is no
+// sayFull says when a bucket is full, and of how many unless its policy has been told: it is no
 // policy, as it has no window.
-func (t *told) fills(in time.Duration, size int64) {
+func (t *told) sayFull(in time.Duration, size int64) {
 	t.full = pace.Some(milliseconds(in))
 	if !t.Limit.OK {
 		t.Limit = pace.Some(size)

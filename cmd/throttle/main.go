@@ -152,8 +152,8 @@ func named(command string, err error) error {
 	if err == nil || err.Error() == "" {
 		return err
 	}
-	who, _, named := strings.Cut(err.Error(), ":")
-	if first, second, _ := strings.Cut(who, " "); named && first == command && !strings.Contains(second, " ") {
+	who, _, colon := strings.Cut(err.Error(), ":")
+	if first, second, _ := strings.Cut(who, " "); colon && first == command && !strings.Contains(second, " ") {
 		return err
 	}
 	return fmt.Errorf("%s: %w", command, err)

@@ -141,7 +141,7 @@ func CheckWritable(option, path string) error {
 // Folder makes the folder that an option names, with those above it, and reports whether
 // files can be written into it.
 func Folder(option, path string) error {
-	e := (*fs.PathError)(nil) // it names the part that could not be made, or is a file
+	var e *fs.PathError // it names the part that could not be made, or is a file
 	switch err := os.MkdirAll(path, 0o755); {
 	case err == nil:
 		return CheckWritable(option, filepath.Join(path, "x"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -143,7 +144,7 @@ func (y *yamlFile) trace(f field) (times []time.Duration) {
 
 // traceTime is a time of a trace, in seconds or as a duration, beyond maxTime if it is too late.
 func traceTime(text string) (time.Duration, error) {
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds-seconds == 0 {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(seconds) && !math.IsInf(seconds, 0) {
 		most := maxTime.Seconds() + 1
 		return time.Duration(min(max(seconds, -1), most) * 1e9), nil
 	}
