@@ -23,13 +23,13 @@ type company struct {
 	best          float64 // highest theta lately, requests a second
 	strainedSince float64 // since when either looks as if others do not yield
 	seenAt        float64 // when the last request was served
-	answers       float64 // since strainedSince
+	answers       float64 // since strainedSince, those that saw it empty thrice
 }
 
 const (
 	emptyShare   = 0.05  // share of answers that see an empty bucket,
 	marked       = 0.6   // or mean mark, above which others do not yield: balancing growth takes less
-	leastAnswers = 60    // answers at least, as few may be chance
+	leastAnswers = 60    // answers at least, as few may be chance; those that see it empty count thrice
 	misledOver   = 24    // answers that refused is a mean over
 	misledMost   = 0.06  // highest share that is sound,
 	misledFor    = 240.0 // seconds for which it may be above
@@ -82,7 +82,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	if l.window || l.h >= steady || c.empty < emptyShare && c.marks < marked {
 		c.strainedSince, c.answers = s, 0
 	}
-	c.answers++
+	c.answers += 1 + 2*empty
 	c.crowded = s-c.strainedSince >= sustained && c.answers >= leastAnswers
 }
 

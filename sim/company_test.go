@@ -14,13 +14,13 @@ func median(x []float64) float64 {
 // TestInformedBesideBlind: a client that slows down as the bucket runs low is
 // not starved by one that pushes on until it is refused.
 func TestInformedBesideBlind(t *testing.T) {
-	for _, name := range []string{"mixed-heroku", "mixed-emr", "mixed-20"} {
+	for name, least := range map[string]float64{"mixed-heroku": 0.4, "mixed-emr": 0.44, "mixed-20": 0.3} {
 		var shares []float64
 		for seed := uint64(1); seed <= 41; seed++ { // chance decides: of ten, one is served 0.06 or less
 			shares = append(shares, play(t, builtin(t, name), "none", seed).Groups[0].Share.V)
 		}
-		if m := median(shares); m < 0.3 || m > 0.6 {
-			t.Errorf("%s: the informed half is served a share of %.3f (median), want from 0.3 to 0.6", name, m)
+		if m := median(shares); m < least || m > 0.6 {
+			t.Errorf("%s: the informed half is served a share of %.3f (median), want from %.2f to 0.6", name, m, least)
 		}
 	}
 }
