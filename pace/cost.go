@@ -273,11 +273,11 @@ func (x *stock) refill(policy float64, h *Hints) {
 	full, used := h.Full.V.Seconds(), x.most-x.left
 	x.ledger.steady = x.ledger.steady && h.Full.OK
 	switch {
-	case policy > 0:
+	case used > 0 && full > steadily:
+		x.rate, x.ledger.steady = used/full, true
+	case policy > 0 && !x.ledger.steady:
 		x.rate = policy
 	case used <= 0:
-	case full > steadily:
-		x.rate, x.ledger.steady = used/full, true
 	case full > 0 && x.rate == 0:
 		x.rate = used / full
 	case h.Reset.V > 0:

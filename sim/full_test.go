@@ -128,7 +128,7 @@ func TestFullIsRead(t *testing.T) {
 }
 
 // TestFullIsHeard: clients of an LLM API that says when all tokens are back wait less, and fewer of
-// their calls are refused.
+// their calls are refused; also beside a policy, which says how fast they are but not that they come steadily.
 func TestFullIsHeard(t *testing.T) {
 	api := func(h Hints) Scenario {
 		return Scenario{
@@ -151,5 +151,11 @@ func TestFullIsHeard(t *testing.T) {
 	t.Logf("what remains: %.0f s, %.2f %% refused; and when it is full: %.0f s, %.2f %%", wait, 100*refused, toldWait, 100*toldRefused)
 	if toldWait > 0.8*wait || toldRefused > 0.8*refused {
 		t.Errorf("told when it is full: 99 %% of waits below %.0f s and %.2f %% refused, want four fifths at most of %.0f s and %.2f %%", toldWait, 100*toldRefused, wait, 100*refused)
+	}
+	wait, _ = figures("adaptive-informed", Hints{Remaining: true, Policy: true})
+	toldWait, _ = figures("adaptive-informed", Hints{Remaining: true, Policy: true, Full: true})
+	t.Logf("beside a policy: %.0f s, and when it is full: %.0f s", wait, toldWait)
+	if toldWait > 0.8*wait {
+		t.Errorf("told when it is full beside a policy: 99 %% of waits below %.0f s, want four fifths at most of %.0f s", toldWait, wait)
 	}
 }
