@@ -198,10 +198,13 @@ func (a *Adaptive) unheld(r *Request) time.Time {
 	return r.Since
 }
 
+// steady reports whether requests differ in cost, and the limit comes back steadily, at a known rate.
+func (x *stock) steady() bool { return x.varies && x.ledger.steady }
+
 // exact reports whether the stock alone paces.
 func (a *Adaptive) exact() bool {
 	x, g := &a.stock, &a.stock.ledger
-	return x.varies && g.steady && g.others <= 0 && g.rounds >= ledgerFrom && g.off < ledgerOff*g.spent &&
+	return x.steady() && g.others <= 0 && g.rounds >= ledgerFrom && g.off < ledgerOff*g.spent &&
 		!a.level.unstated && a.level.row == 0 && a.refused == 0
 }
 

@@ -93,8 +93,11 @@ func (l *level) briefly() bool { return l.length > 0 && l.length < briefest }
 // law by refusals does better.
 func (a *Adaptive) misled() bool {
 	l := &a.level
-	if l.known() {
+	switch {
+	case l.known():
 		return a.stale()
+	case a.stock.steady(): // a dear request takes the level far down, and is refused for long
+		return a.stale() || l.company.crowded
 	}
 	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
 }
