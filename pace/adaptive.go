@@ -162,10 +162,10 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
+	rate := 0.0
 	if a.on || a.level.on {
-		even := 1 / a.rate(s)
-		a.rested(s, r, even)
-		interval := a.costs.took * a.jitter * even
+		rate = a.rested(s, &r)
+		interval := a.costs.took * a.jitter / rate
 		// Idle time saves up requests, but not while the server forbids to send.
 		a.last = min(max(a.last+interval, s-a.saved()*interval, a.block), s)
 	} else {
@@ -175,20 +175,25 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	a.level.sent(took)
 	a.level.kept.start(s, charged(r.Cost))
 	a.stock.start(s, charged(r.Cost), a.rtt)
-	a.settle(s)
+	if l.on { // less remains than a moment ago
+		rate = a.rate(s)
+	}
+	a.schedule(s, rate)
 }
 
 // rested excludes the time before a start at s in which no request waited from the time in
-// which the rate grows. even is the interval at the present rate, in seconds.
-func (a *Adaptive) rested(s float64, r Request, even float64) {
+// which the rate grows, and returns the rate, in requests a second.
+func (a *Adaptive) rested(s float64, r *Request) (rate float64) {
 	l, since, next := &a.level, r.Since.Sub(a.epoch).Seconds(), a.next.Seconds()
 	// After idle time, next may lie before the last start.
 	idle := max(since-max(next, a.startAt), 0)
 	a.idle += idle
 	l.grownAt += idle // it may lie ahead of s, as an answer may have counted part of it meanwhile
 	l.freeStart = since > next
-	l.meanGap += (min(even, s-a.startAt) - l.meanGap) / 16
+	rate = a.rate(s)
+	l.meanGap += (min(1/rate, s-a.startAt) - l.meanGap) / 16
 	a.startAt = s
+	return rate
 }
 
 func (a *Adaptive) begin(now time.Time) {
@@ -223,37 +228,37 @@ func (a *Adaptive) giveBack(cost int64) {
 }
 
 // ended does what Observe does, for one of the limits.
-func (a *Adaptive) ended(now time.Time, o Outcome) (rest time.Duration) {
+func (a *Adaptive) ended(now time.Time, o *Outcome) (rest time.Duration) {
 	a.flying--
-	s := now.Sub(a.epoch).Seconds()
+	s, sent := now.Sub(a.epoch).Seconds(), o.Sent.Sub(a.epoch).Seconds()
 	a.first.endedAt = s
-	a.take(&o)
-	rest = a.setApart(&o)
-	a.excuse(s, &o)
+	a.take(sent, o)
+	rest = a.setApart(sent, o)
+	a.excuse(s, o)
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
 		a.level.kept.forget(charged(o.Request.Cost))
 		a.settle(s)
 		return 0
 	}
-	if o.Sent.Sub(a.epoch).Seconds() >= a.first.roundAt {
+	if sent >= a.first.roundAt {
 		a.first.roundAt = s
 	}
-	a.bill(s, &o)
-	a.level.kept.ended(s, &o)
+	a.bill(s, sent, o)
+	a.level.kept.ended(s, o)
 	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // else it may not have been sent
 		if a.rtt == 0 {
 			a.rtt = took
 		}
 		a.rtt += (took - a.rtt) / 8
 	}
-	a.learn(now, o)
+	a.learn(now, s, sent, o)
 	return rest
 }
 
-// learn learns from the answer to a request, or from a report that belongs to none.
-func (a *Adaptive) learn(now time.Time, o Outcome) {
-	s, sent := now.Sub(a.epoch).Seconds(), o.Sent.Sub(a.epoch).Seconds()
+// learn learns from the answer at s, which is now, to a request sent at the time sent, or from a
+// report that belongs to none.
+func (a *Adaptive) learn(now time.Time, s, sent float64, o *Outcome) {
 	a.undo.valid = false
 	if sent >= a.rowAt && (o.Verdict == Ignored || o.Verdict == Failed) {
 		a.failed++
@@ -264,8 +269,8 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
 	if !a.Blind {
-		a.infer(s, &o)
-		a.level.tell(a, s, &o)
+		a.infer(s, o)
+		a.level.tell(a, s, o)
 		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
 			a.level.sole = false // it may be charged, unseen
 		}
@@ -331,17 +336,6 @@ func (a *Adaptive) rate(s float64) float64 {
 	return min(a.rateByRefusals(s), fastest)
 }
 
-// partLeft returns the rate at which all clients together would spend what remains in one stated
-// window, this client's part of it: zero if that is not known, or too little to be divided so.
-func (a *Adaptive) partLeft(s float64) float64 {
-	l := &a.level
-	each := l.shown / max(1, l.peers)
-	if a.refused > 0 || l.seenAt == 0 || s-l.seenAt > l.length/4 || a.rtt > l.length/answersPerKnown || each < forEach {
-		return 0
-	}
-	return each / l.length
-}
-
 // interval returns the mean seconds between starts, for forecasts. By the level, the rate of
 // this moment says little of the next fifty starts.
 func (a *Adaptive) interval() float64 {
@@ -371,13 +365,19 @@ func (l *level) atOnce(s, rtt, k float64, flying int) float64 {
 	return math.Inf(1)
 }
 
-// settle sets the instant of the next start, which holds until the next event.
+// settle sets the rate at s, and the instant of the next start.
 func (a *Adaptive) settle(s float64) {
-	at := a.block
-	a.nextRate = 0
+	rate := 0.0
 	if a.on || a.level.on {
-		a.nextRate = a.rate(s)
+		rate = a.rate(s)
 	}
+	a.schedule(s, rate)
+}
+
+// schedule sets the instant of the next start at that rate, which holds until the next event.
+func (a *Adaptive) schedule(s, rate float64) {
+	at := a.block
+	a.nextRate = rate
 	if a.nextRate > 0 && !a.exact() {
 		at = max(at, a.level.within(s, a.last+a.gap(), a.startAt, a.flying))
 		if a.level.kept.holds { // but one try every two hours, however long the stated window

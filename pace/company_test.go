@@ -36,7 +36,7 @@ func TestRefusedByAnotherLimit(t *testing.T) {
 	} {
 		a := new(Adaptive)
 		o := Outcome{Report: Report{Verdict: c.verdict, Hints: Hints{Remaining: c.remaining}}, Request: Request{Cost: c.cost}}
-		if got := a.level.elsewhere(a, o); got != c.want {
+		if got := a.level.elsewhere(a, &o); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

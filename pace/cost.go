@@ -72,12 +72,12 @@ func (a *Adaptive) rescale(f float64) {
 // may err, so it is believed only so far. Requests sent before the last cut are not charged more:
 // the rate that was too high is over, and at the present one, which may be next to nothing, the
 // bills of a large flight would stop all for an hour.
-func (a *Adaptive) bill(s float64, o *Outcome) {
+func (a *Adaptive) bill(s, sent float64, o *Outcome) {
 	if o.Cost <= 0 || o.Cost == o.Request.Cost || a.nextRate == 0 {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	if more < 0 || o.Sent.Sub(a.epoch).Seconds() >= max(a.roundAt, a.level.cutAt) {
+	if more < 0 || sent >= max(a.roundAt, a.level.cutAt) {
 		a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
 	}
 	if a.level.window {
@@ -210,12 +210,12 @@ func (a *Adaptive) exact() bool {
 
 // take lets the stock learn from the end of a request. Where it is exact, what is left is used up at
 // all times, which does not show that the rate is too high.
-func (a *Adaptive) take(o *Outcome) {
+func (a *Adaptive) take(sent float64, o *Outcome) {
 	x := &a.stock
 	if a.Blind || !x.known && !o.Hints.Remaining.OK {
 		return
 	}
-	x.ended(o.Sent.Sub(a.epoch).Seconds(), a.rtt, a.level.policy*a.costs.unit(), o)
+	x.ended(sent, a.rtt, a.level.policy*a.costs.unit(), o)
 	if a.exact() {
 		rate := x.rate / a.costs.unit()
 		a.base, a.level.theta = max(a.base, rate), max(a.level.theta, rate)

@@ -173,7 +173,7 @@ const (
 )
 
 // ofOneCall learns from an answer to a request sent at sent, and reports whether it is a refusal of
-// one call alone; before is when the try before it was sent.
+// one call alone; before is when the try before it was sent, needed of a refusal only.
 func (p *perCall) ofOneCall(sent, before float64, first bool, v Verdict) bool {
 	if first && (v == Served || v == Throttled) {
 		p.seen = min(p.seen+1, perCallOver)
@@ -201,10 +201,12 @@ func (p *perCall) ofOneCall(sent, before float64, first bool, v Verdict) bool {
 // setApart turns a refusal of one call alone into a failure, and returns how long that call must
 // rest, as the rate does not slow down for it: about twice as long each time, 20 minutes at most.
 // Nor do other calls wait for its Retry-After.
-func (a *Adaptive) setApart(o *Outcome) (rest time.Duration) {
-	r := o.Request
-	tried := r.Since.Add(-r.Rest).Sub(a.epoch).Seconds() - a.rtt
-	if !a.perCall.ofOneCall(o.Sent.Sub(a.epoch).Seconds(), tried, r.Try == 0, o.Verdict) {
+func (a *Adaptive) setApart(sent float64, o *Outcome) (rest time.Duration) {
+	r, tried := &o.Request, 0.0
+	if o.Verdict == Throttled {
+		tried = r.Since.Add(-r.Rest).Sub(a.epoch).Seconds() - a.rtt
+	}
+	if !a.perCall.ofOneCall(sent, tried, r.Try == 0, o.Verdict) {
 		return 0
 	}
 	o.Verdict, o.After = Failed, 0

@@ -88,9 +88,10 @@ func (a *Adaptive) Learn(now time.Time, o Outcome) {
 	if !a.began {
 		a.begin(now)
 	}
-	a = a.turn(now, o)
-	a.excuse(now.Sub(a.epoch).Seconds(), &o)
-	a.learn(now, o)
+	a = a.turn(now, &o)
+	s := now.Sub(a.epoch).Seconds()
+	a.excuse(s, &o)
+	a.learn(now, s, o.Sent.Sub(a.epoch).Seconds(), &o)
 }
 
 // Learn does nothing, as the rate is known.

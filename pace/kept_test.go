@@ -18,7 +18,7 @@ func (k *kept) answer(s, after float64, cost int64, v Verdict) {
 	o := Outcome{Request: Request{Cost: cost}, Report: Report{Verdict: v}}
 	k.start(s, charged(cost))
 	k.ended(s, &o)
-	k.observe(s, s, 0, after, false, o)
+	k.observe(s, s, 0, after, false, &o)
 }
 
 // TestKeptHolds: a policy is kept to from the second refusal on that it explains, or
@@ -207,7 +207,7 @@ func TestKeptToldEnds(t *testing.T) {
 		o := Outcome{Report: Report{Verdict: Served, Hints: Hints{Remaining: Some(remaining)}}}
 		k.start(s, 1)
 		k.ended(s, &o)
-		k.observe(s, s, 0, 0, true, o)
+		k.observe(s, s, 0, 0, true, &o)
 	}
 	convinced := func() *kept {
 		k := stated(3, 10)

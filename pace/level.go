@@ -153,7 +153,7 @@ func (l *level) tell(a *Adaptive, s float64, o *Outcome) {
 }
 
 // observe learns from an answer; false leaves it to the law by refusals.
-func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
+func (l *level) observe(a *Adaptive, s, sent float64, o *Outcome) bool {
 	h := o.Hints
 	if !h.Remaining.OK && !l.on {
 		if o.Verdict == Throttled && a.refused == 0 {
@@ -204,7 +204,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 }
 
 // look updates r, its swing and h by an answer.
-func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
+func (l *level) look(a *Adaptive, s, sent float64, o *Outcome) {
 	if l.window && o.Hints.Reset.OK && o.Verdict == Served && s+o.Hints.Reset.V.Seconds() < l.resetAt-l.tolerance() {
 		return // it was overtaken, and is of the window before
 	}
@@ -252,7 +252,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 }
 
 // turnOn lets the level set the rate from here on, starting at the best estimate so far.
-func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
+func (l *level) turnOn(a *Adaptive, s, sent float64, o *Outcome) {
 	served := a.accepted
 	if o.Verdict == Served {
 		a.accepted++
@@ -302,7 +302,10 @@ func (l *level) floor() float64 {
 // fall with x: if every x were balanced by the same m, shares would drift apart.
 func (l *level) grows() float64 {
 	x := l.theta / l.weight
-	return min(mostGrowth, kappa*math.Sqrt(usualRate*x)/4, 0.1*x*math.Pow(x/usualRate, -0.15))
+	if x < usualRate {
+		return kappa / 4 * x * math.Pow(x/usualRate, -0.15)
+	}
+	return min(mostGrowth, kappa/4*math.Sqrt(usualRate*x))
 }
 
 // grow grows theta by the time since it last grew; time in a fixed window does not count, as
@@ -319,7 +322,7 @@ func (l *level) grow(s float64) {
 }
 
 // learn updates theta by an answer while the level sets the rate.
-func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
+func (l *level) learn(a *Adaptive, s, sent float64, o *Outcome) {
 	l.grow(s)
 	if l.policy > 0 && l.r < l.h {
 		l.theta = min(l.theta, l.policy)

@@ -107,7 +107,7 @@ func TestRestOfACallRefusedForItself(t *testing.T) {
 			a.begin(at(0))
 			o := Outcome{Report: Report{Verdict: Throttled, After: time.Minute}, Sent: at(7201 * time.Second)}
 			o.Request = Request{Try: 3, Since: at(7200 * time.Second), Rest: c.rest, Luck: luck}
-			rest := a.setApart(&o)
+			rest := a.setApart(o.Sent.Sub(a.epoch).Seconds(), &o)
 			if rest < c.least || rest > c.most+time.Nanosecond || o.Verdict != Failed || o.After != 0 {
 				t.Fatalf("after a rest of %v: %v, %v after %v; want %v to %v, a failure and no wait of others", c.rest, rest, o.Verdict, o.After, c.least, c.most)
 			}

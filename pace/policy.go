@@ -144,7 +144,7 @@ func (k *kept) ended(s float64, o *Outcome) {
 
 // observe learns from the answer at s to a request sent at sent; after is its Retry-After in
 // seconds, zero if none. What remains is compared only while the client is alone.
-func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
+func (k *kept) observe(s, sent, rtt, after float64, alone bool, o *Outcome) {
 	switch {
 	case k.length == 0:
 	case o.Verdict == Throttled && sent >= k.round:
@@ -359,4 +359,15 @@ func (a *Adaptive) lately(s float64) float64 {
 	}
 	n := a.level.kept.used(s, a.level.length) / a.costs.unit()
 	return max(n-byChance, 0) / a.level.length
+}
+
+// partLeft returns the rate at which all clients together would spend what remains in one stated
+// window, this client's part of it: zero if that is not known, or too little to be divided so.
+func (a *Adaptive) partLeft(s float64) float64 {
+	l := &a.level
+	each := l.shown / max(1, l.peers)
+	if a.refused > 0 || l.seenAt == 0 || s-l.seenAt > l.length/4 || a.rtt > l.length/answersPerKnown || each < forEach {
+		return 0
+	}
+	return each / l.length
 }

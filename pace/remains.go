@@ -104,7 +104,7 @@ func (a *Adaptive) misled() bool {
 
 // withoutLevel leaves the level, or begins to pace once nothing of a policy remains: no refusal is
 // needed to show the limit.
-func (a *Adaptive) withoutLevel(s, sent float64, kept bool, o Outcome) {
+func (a *Adaptive) withoutLevel(s, sent float64, kept bool, o *Outcome) {
 	l := &a.level
 	switch {
 	case l.on:
@@ -146,7 +146,7 @@ const (
 
 // elsewhere reports whether an answer refused while much remained: another limit refused,
 // of which what remains says nothing.
-func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
+func (l *level) elsewhere(a *Adaptive, o *Outcome) bool {
 	r := float64(o.Hints.Remaining.V)
 	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= muchTimes*max(l.h, smallest)
 }
@@ -331,7 +331,7 @@ func (l *level) keep(shared bool) float64 {
 // Those that take longer than usual were counted by the server already. Where fewer are left
 // than odds for each client, each tries with the probability of its part: if all tried for the
 // last one, all but one would be refused.
-func (l *level) apportion(flying int, o Outcome) {
+func (l *level) apportion(flying int, o *Outcome) {
 	usually := l.rtt / max(l.meanGap, 1e-9)
 	theirs, each := float64(flying), l.peers
 	if l.anyRefused {

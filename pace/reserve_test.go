@@ -26,7 +26,7 @@ func TestReserve(t *testing.T) {
 		for i, r := range []int64{c.high, c.low, c.high} {
 			o := Outcome{Sent: a.epoch}
 			o.Verdict, o.Hints.Remaining = Served, Some(r)
-			a.level.look(a, float64(i)/1e6, float64(i)/1e6, o)
+			a.level.look(a, float64(i)/1e6, float64(i)/1e6, &o)
 		}
 		if h := a.level.h; h < 0.99*c.want || h > 1.01*c.want {
 			t.Errorf("%s: h %.1f, want %v", c.about, h, c.want)
@@ -46,7 +46,7 @@ func TestReserveOfARush(t *testing.T) {
 		a := new(Adaptive)
 		a.begin(time.Unix(0, 0))
 		a.rtt, a.level.swing = c.rtt, c.swing
-		a.level.turnOn(a, 1, 0.9, Outcome{Report: Report{Verdict: Served}})
+		a.level.turnOn(a, 1, 0.9, &Outcome{Report: Report{Verdict: Served}})
 		if got := a.level.swing; got < 0.99*c.want || got > 1.01*c.want {
 			t.Errorf("a swing of %v, round trips of %v s: %v is remembered, want %v", c.swing, c.rtt, got, c.want)
 		}

@@ -199,7 +199,7 @@ func TestAnswersThatDoNotTell(t *testing.T) {
 			if told {
 				l.r = 1000
 			}
-			l.apportion(50, o)
+			l.apportion(50, &o)
 		}
 		if l.r != want {
 			t.Errorf("told %v: %v remain, want %v", told, l.r, want)

@@ -89,17 +89,17 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 // Observe learns from o. It returns a rest only for a refusal that is of this call alone, as the rate
 // paces all other retries.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
-	told := a.turn(now, o)
+	told := a.turn(now, &o)
 	for x := a; x != nil; x = x.turns.other {
 		mine := o
 		if x != told {
 			mine = blameless(mine)
-			mine.Hints = Hints{Remaining: a.leaves(x, told, o)}
+			mine.Hints = Hints{Remaining: a.leaves(x, told, &o)}
 			if mine.Verdict == Served && !mine.Hints.Remaining.OK {
 				x.level.unsaid(charged(max(o.Cost, o.Request.Cost)) / x.costs.unit())
 			}
 		}
-		rest = max(rest, x.ended(now, mine))
+		rest = max(rest, x.ended(now, &mine))
 	}
 	return rest
 }
@@ -107,7 +107,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 // leaves returns what of the limit of x remains at least by o, an answer that states another, as
 // that binds: the same part or the same number, as servers go by either. There is none if it is not
 // known, or no more than was stated of x last.
-func (a *Adaptive) leaves(x, told *Adaptive, o Outcome) Opt[int64] {
+func (a *Adaptive) leaves(x, told *Adaptive, o *Outcome) Opt[int64] {
 	r, of, most := o.Hints.Remaining.V, told.turns.room, x.turns.room
 	if o.Verdict != Served || !o.Hints.Remaining.OK || of <= 0 || most <= 0 {
 		return Opt[int64]{}
@@ -120,7 +120,7 @@ func (a *Adaptive) leaves(x, told *Adaptive, o Outcome) Opt[int64] {
 }
 
 // turn returns the Adaptive whose limit o, an answer at now, tells of.
-func (a *Adaptive) turn(now time.Time, o Outcome) *Adaptive {
+func (a *Adaptive) turn(now time.Time, o *Outcome) *Adaptive {
 	said := quota{o.Hints.Limit.V, o.Hints.Window.V}
 	if a.Blind || said.limit <= 0 {
 		return a.binding()
@@ -146,7 +146,7 @@ func (a *Adaptive) turn(now time.Time, o Outcome) *Adaptive {
 // before, when one was stated last: all of it while less than half remains of the one that is, as
 // the others then need not be stated; else what is beyond the patience for one answer, as no answer
 // came.
-func (a *Adaptive) keep(now, before time.Time, o Outcome) {
+func (a *Adaptive) keep(now, before time.Time, o *Outcome) {
 	x, on := a.turns.told, now.Sub(before)
 	if o.Verdict != Throttled && (!o.Hints.Remaining.OK || o.Hints.Remaining.V > x.turns.room/2) {
 		on = max(on-seconds(patience), 0)

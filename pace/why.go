@@ -95,7 +95,7 @@ type heard struct {
 	limit, remaining Opt[int64]
 }
 
-func (h *heard) note(now time.Time, o Outcome) {
+func (h *heard) note(now time.Time, o *Outcome) {
 	if o.Verdict == Throttled {
 		h.throttled = now
 	}

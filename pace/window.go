@@ -133,7 +133,7 @@ func (l *level) sent(took float64) {
 // reset learns when the window ends: from the reset that the server states, or else from leaps
 // and refusals. A fixed window gives nothing back before it ends, as rose reports, and ends no
 // later than its length.
-func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
+func (l *level) reset(rtt, s, sent float64, rose bool, o *Outcome) {
 	l.rtt = rtt
 	if rose {
 		l.startLevel = l.shown
@@ -185,7 +185,7 @@ func (l *level) single() bool { return l.most < 1 }
 // a bucket has a token long before it is full. Where the server states no Retry-After, the client
 // waits for the reset anyway. A client that may share the limit needs more signs of a window, or a
 // crowd would come back to slots and logs at the same time, again and again.
-func (l *level) opensAtReset(o Outcome) bool {
+func (l *level) opensAtReset(o *Outcome) bool {
 	after := o.After.Seconds()
 	return (l.alone() || l.single() && l.othersFor <= 0) && o.Verdict == Throttled &&
 		after > distantReset && math.Abs(after-o.Hints.Reset.V.Seconds()) <= l.tolerance()
@@ -239,7 +239,7 @@ func (l *level) tolerance() float64 { return slack + l.rtt/4 }
 
 // hidden reports whether the window is over and several answers have not said what remains of
 // the new one: some servers say so only once little remains.
-func (l *level) hidden(s, sent float64, o Outcome) bool {
+func (l *level) hidden(s, sent float64, o *Outcome) bool {
 	switch {
 	case o.Hints.Remaining.OK:
 		l.unseen = 0
@@ -302,7 +302,7 @@ type ends struct {
 // guess predicts the end of the window: one length after the last end named, if at once after
 // that end half of the limit remained; a bucket would refill bit by bit. After six ends in a
 // row with less it is no window. Leaps, where they are known, say more than refusals.
-func (l *level) guess(s, sent float64, rose bool, o Outcome) {
+func (l *level) guess(s, sent float64, rose bool, o *Outcome) {
 	e := &l.ends
 	long, known := e.long(l.length), l.known()
 	switch {
@@ -382,7 +382,7 @@ func (e *ends) long(stated float64) float64 {
 // after returns how long a refusal says to wait. Without a Retry-After the reset counts, unless
 // something remains, as then another limit refused. The reset of a bucket, when it would be
 // full, does not: the bucket has a token long before.
-func (l *level) after(o Outcome) time.Duration {
+func (l *level) after(o *Outcome) time.Duration {
 	h := o.Hints
 	if o.After > 0 || o.Verdict != Throttled || !h.Reset.OK || h.Remaining.V > 0 || l.fills(h.Reset.V.Seconds()) {
 		return o.After

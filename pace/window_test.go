@@ -191,7 +191,7 @@ func TestOneCutARefusal(t *testing.T) {
 	a.rowAt, a.resumedAt, a.idle = s-1000/a.level.theta, s-1000/a.level.theta, 0 // as fast as theta
 	before := a.level.theta
 	a.level.grownAt = s
-	a.level.learn(a, s, s, Outcome{Report: Report{Verdict: Throttled}})
+	a.level.learn(a, s, s, &Outcome{Report: Report{Verdict: Throttled}})
 	if cut := before / a.level.theta; cut < 1.05 || cut > 1.09 {
 		t.Errorf("a refusal divides the rate by %.3f, want e^0.07", cut)
 	}
@@ -208,12 +208,12 @@ func TestWindowIsNoGrowth(t *testing.T) {
 	}
 	s := c.now.Sub(a.epoch).Seconds()
 	served := Outcome{Report: Report{Verdict: Served}}
-	a.level.learn(a, s, s, served)
+	a.level.learn(a, s, s, &served)
 	before := a.level.theta
 	a.level.window = true
-	a.level.learn(a, s+3600, s+3600, served)
+	a.level.learn(a, s+3600, s+3600, &served)
 	a.level.window = false
-	a.level.learn(a, s+3600.1, s+3600.1, served)
+	a.level.learn(a, s+3600.1, s+3600.1, &served)
 	if grown := a.level.theta / before; grown > 1.01 {
 		t.Errorf("an hour in a window multiplies the rate by %.3f, want nothing", grown)
 	}
