@@ -207,8 +207,9 @@ func (p *Proxy) Page(back string) http.Handler {
 	return &throttlepage.Page{Groups: p.page.Groups, Counters: p.page.Counters, Back: back}
 }
 
-// checkName refuses a name that could not stand in a path, or stands for the page.
-func checkName(name string) string {
+// CheckName says what is wrong with the name of an API, empty if nothing: one that could not
+// stand in a path, or stands for the page.
+func CheckName(name string) string {
 	switch {
 	case name == pageName:
 		return "is the path of the page; write another name"

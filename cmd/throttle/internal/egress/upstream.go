@@ -50,7 +50,7 @@ type api struct {
 // newAPI checks an API and makes what sends its requests.
 func (p *Proxy) newAPI(name string, c API) (*api, error) {
 	a, path := &api{API: c, name: name, log: p.log, may: p.lines.May, told: p.cfg.OnEvent}, "apis."+name
-	if what := checkName(name); what != "" {
+	if what := CheckName(name); what != "" {
 		return nil, flawf("apis."+words.Quote(name), "%s", what)
 	}
 	var what string

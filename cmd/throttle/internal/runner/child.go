@@ -47,7 +47,7 @@ const (
 	pipeDelay = time.Second
 )
 
-// run runs the program to its end, and returns nil or an exit.Status.
+// run runs the program to its end, and returns nil or an exit.Status. Its Text is empty if the program was run.
 func (c *child) run(ctx context.Context, signals received) error {
 	cmd := exec.Command(c.args[0], c.args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.env, c.stdin, c.stdout, c.stderr, pipeDelay
@@ -55,7 +55,7 @@ func (c *child) run(ctx context.Context, signals received) error {
 		cmd.Stdin = in.File() // itself, not a pipe: it may be a terminal
 	}
 	if ctx.Err() != nil {
-		return exit.Failf("run: interrupted before %s was run", words.Quote(c.args[0]))
+		return exit.Status{Code: 1, Text: "run: interrupted before " + words.Quote(c.args[0]) + " was run"}
 	}
 	if err := cmd.Start(); err != nil {
 		return unstarted(c.args[0], err)

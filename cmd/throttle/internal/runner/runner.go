@@ -182,10 +182,10 @@ func (o *options) proxy(a *intercept.Authority, token string, log *slog.Logger, 
 		APIs: map[string]egress.API{}, Intercept: &egress.Intercept{Authority: a, Token: token},
 		Open: !o.only, OnEvent: told, Log: log, Drain: egress.Drain{Timeout: grace},
 	}
-	for _, t := range o.hosts {
+	for i, t := range o.hosts {
 		api := o.API
 		api.URL, api.Private = "https://"+t.Authority(), true // the program could reach it too
-		c.APIs[strings.ReplaceAll(t.Authority(), ":", ".")] = api
+		c.APIs[apiName(t, i)] = api
 	}
 	p, err := egress.New(c)
 	if err == nil {
@@ -198,6 +198,16 @@ func (o *options) proxy(a *intercept.Authority, token string, log *slog.Logger, 
 		return nil, usage.Errorf("run: -host: %s", flaw.What)
 	}
 	return p, err
+}
+
+// apiName names the API of the host at index i, for the log: by its host, unless that
+// cannot be a name, as an IPv6 address.
+func apiName(t intercept.Target, i int) string {
+	name := strings.ReplaceAll(t.Authority(), ":", ".")
+	if egress.CheckName(name) != "" {
+		return fmt.Sprintf("HOST-%d", i+1) // no other, as hosts are in lower case
+	}
+	return name
 }
 
 // optionsFrom reads the arguments.

@@ -66,6 +66,28 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
+// TestNeverRun: of a program that was not run nothing else is said, as how many calls it made.
+func TestNeverRun(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, errs, code := clitest.Play(ended, Run, "-host", "h.example", "--", "job")
+	if want := "throttle: run: interrupted before job was run\n"; code != 1 || out != "" || errs != want {
+		t.Errorf("code %d, %s%s; want 1, %s", code, out, errs, want)
+	}
+}
+
+// TestAnyHost: each host that a program may call can be listed.
+func TestAnyHost(t *testing.T) {
+	clitest.Program(t, "true")
+	t.Setenv("TMPDIR", t.TempDir())
+	long := strings.Repeat("long.", 40) + "example"
+	for _, hosts := range []string{"[2001:db8::1]", "[2001:db8::1]:8443,[2001:db8::2]:8443", "throttle", long, long + "," + long + ":8443"} {
+		if _, errs, code := clitest.Play(t.Context(), Run, "-q", "-host", hosts, "--", "true"); code != 0 || errs != "" {
+			t.Errorf("-host %s: code %d, %s", hosts, code, errs)
+		}
+	}
+}
+
 // TestProxyVariables: NO_PROXY stays, with loopback besides, unless that is paced.
 func TestProxyVariables(t *testing.T) {
 	for _, c := range []struct {
