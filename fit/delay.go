@@ -3,7 +3,19 @@ package fit
 import (
 	"math"
 	"slices"
+	"time"
 )
+
+// queue reads the burst and the rate of a server that delays: several at once,
+// after a rest.
+func (p Plan) queue(tr *trace, w *weighed, now time.Time, left int) Step {
+	rest := (w.p.n + 1) / w.p.rate
+	n := min(int(2*w.n.high)+8, p.AtOnce, left)
+	if p.Timeout > 0 {
+		n = max(min(n, int(w.p.n+w.p.rate*p.Timeout.Seconds()/2)), 1)
+	}
+	return Step{At: now.Add(seconds(rest)), N: n, AtOnce: n, Refusals: 1, Why: "the burst and rate of a queue"}
+}
 
 // delay fits a queue to the latencies: its rate from the answers that came
 // while it was never empty, its burst from the first that waited. gain is by how

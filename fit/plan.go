@@ -21,6 +21,9 @@ type Plan struct {
 	Time time.Duration
 	// AtOnce is the largest number of requests in flight. If zero or below, 128.
 	AtOnce int
+	// Timeout is how long an answer may take. A server that delays is sent no more at once
+	// than it answers in half of it. If zero or below, as many as AtOnce.
+	Timeout time.Duration
 }
 
 // Step states the next requests to send: begin at At, send at most N requests, at least
@@ -124,14 +127,6 @@ func (p Plan) ramp(tr *trace, all []weighed, now time.Time, left int) (Step, boo
 	}
 	atOnce := min(max(tr.served/8, 1), p.AtOnce)
 	return Step{At: now, N: n, AtOnce: atOnce, Refusals: 1, Why: "the order of magnitude"}, true
-}
-
-// queue reads the burst and the rate of a server that delays: several at once,
-// after a rest.
-func (p Plan) queue(tr *trace, w *weighed, now time.Time, left int) Step {
-	rest := (w.p.n + 1) / w.p.rate
-	n := min(int(2*w.n.high)+8, p.AtOnce, left)
-	return Step{At: now.Add(seconds(rest)), N: n, AtOnce: n, Refusals: 1, Why: "the burst and rate of a queue"}
 }
 
 // poll is how long to wait for the next try where nothing sent since the first

@@ -1,6 +1,7 @@
 package fit_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -91,6 +92,39 @@ func TestQueueIsDecided(t *testing.T) {
 		}
 		if r := fit.Fit(log); r.Candidates[0].Kind != fit.Delay || r.Decided != c.decided {
 			t.Errorf("%s: %v, decided %t (%s); want a queue, decided %t", c.name, r.Candidates[0].Model, r.Decided, r.Why, c.decided)
+		}
+	}
+}
+
+// TestQueueInTime: a Plan sends a slow queue no more at once than it answers in time, and
+// finds its rate; without a Timeout it would wait for answers that are given up.
+func TestQueueInTime(t *testing.T) {
+	const timeout = 10 * time.Second
+	for _, rate := range []float64{0.15, 0.3, 0.598, 1.4, 5, 40} {
+		now := time.Unix(1000, 0)
+		free, every := now, time.Duration(float64(time.Second)/rate)
+		var answers []fit.Answer
+		for {
+			step, more := (fit.Plan{Requests: 2000, Refusals: 60, Time: 5 * time.Minute, AtOnce: 32, Timeout: timeout}).Next(now, answers)
+			if !more {
+				break
+			}
+			lines := make([]time.Time, step.AtOnce) // when each may send its next
+			for i := range step.N {
+				line := &lines[i%step.AtOnce]
+				sent := later(later(step.At, *line), step.At.Add(time.Duration(i)*step.Every))
+				free = later(free, sent)
+				*line = free.Add(time.Millisecond + time.Duration(i%7)*50*time.Microsecond)
+				free = free.Add(every)
+				if took := line.Sub(sent); took > timeout {
+					t.Fatalf("%v a second: an answer takes %v, want at most %v: %+v", rate, took, timeout, step)
+				}
+				answers, now = append(answers, fit.Answer{Sent: sent, Ended: *line}), later(now, *line)
+			}
+		}
+		r := fit.Fit(answers)
+		if best := r.Candidates[0]; !r.Decided || best.Kind != fit.Delay || math.Abs(best.Rate/rate-1) > 0.02 {
+			t.Errorf("%v a second: %v, decided %t (%s)", rate, best.Model, r.Decided, r.Why)
 		}
 	}
 }

@@ -178,6 +178,48 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
+// queue is a service that serves one request each second; who waits for a timeout gets none.
+type queue struct {
+	timeout time.Duration
+
+	mu   sync.Mutex
+	free time.Time
+}
+
+func (s *queue) send(context.Context) (seen, error) {
+	s.mu.Lock()
+	sent := time.Now()
+	if s.free.Before(sent) {
+		s.free = sent
+	}
+	wait := s.free.Sub(sent) + 2*time.Millisecond
+	s.free = s.free.Add(time.Second)
+	s.mu.Unlock()
+	if wait > s.timeout {
+		time.Sleep(s.timeout)
+		return seen{sent: sent, ended: time.Now()}, context.DeadlineExceeded
+	}
+	time.Sleep(wait)
+	return seen{sent: sent, ended: time.Now(), status: http.StatusOK}, nil
+}
+
+// TestSlowQueue: a queue is found though it answers few requests within -timeout.
+func TestSlowQueue(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o, err := optionsOf([]string{"-limit", "-timeout=6s", "http://127.0.0.1/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &prober{to: &queue{timeout: 6 * time.Second}, reader: reader{dialect: signal.For("")}, plan: o.plan, failures: 1, show: func(string) {}}
+		if err := p.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := fit.Fit(p.answers); !r.Decided || r.Candidates[0].Model.String() != "delaying queue, 1/s, burst 1" {
+			t.Errorf("found %v, decided %t; want a delaying queue, 1/s", r.Candidates[0].Model, r.Decided)
+		}
+	})
+}
+
 var handlerKinds = []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.FirstHitWindow, limit.SlidingWindow, limit.SlidingLog}
 
 // TestSoakIdentifyHandler identifies our Handler in all kinds, with its header

@@ -149,7 +149,7 @@ func (o *options) asked(ctx context.Context, stderr io.Writer) (*findings, error
 	o.to.connect(o.plan.AtOnce)
 	defer o.to.close()
 	r := reader{o.to.dialect, o.refused}
-	p := &prober{to: o.to, reader: r, plan: o.plan, failures: o.failures, show: progress(stderr)}
+	p := &prober{to: o.to, url: words.URL(o.url.String()), reader: r, plan: o.plan, failures: o.failures, show: progress(stderr)}
 	err := p.run(ctx)
 	p.show("")
 	if o.log != "" && o.log != outfile.Dash && len(p.seen) > 0 {
@@ -228,6 +228,7 @@ func optionsOf(args []string) (*options, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.plan.Timeout = o.to.timeout
 	if err := cmp.Or(o.misplaced(flags), o.check()); err != nil {
 		return nil, err
 	}

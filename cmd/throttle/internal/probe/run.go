@@ -23,6 +23,7 @@ type sender interface {
 // prober sends what a plan asks for, within its bounds.
 type prober struct {
 	to       sender
+	url      string // of the service, for an error
 	reader   reader
 	plan     fit.Plan
 	failures int               // the most that may fail
@@ -184,9 +185,9 @@ func (p *prober) verdict(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return p.interrupted()
 	case p.failed > 0 && len(p.seen) == 1:
-		return exit.Failf("find: %v", p.why)
+		return exit.Failf("find: %s: %v", p.url, p.why)
 	case p.failed >= p.failures:
-		return exit.Failf("find: %d of %s failed; the last: %v", p.failed, words.Plural(p.sent, "request", "requests"), p.why)
+		return exit.Failf("find: %s: %d of %s failed; the last: %v", p.url, p.failed, words.Plural(p.sent, "request", "requests"), p.why)
 	}
 	return nil
 }

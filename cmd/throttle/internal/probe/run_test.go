@@ -112,10 +112,11 @@ func TestBounds(t *testing.T) {
 		{fit.Plan{Requests: 7, Refusals: 1000, Time: time.Hour}, nil, 7, "-requests 7", ""},
 		{fit.Plan{Requests: 1000, Refusals: 5, Time: time.Hour}, refuse, 5, "-refusals 5", ""},
 		{fit.Plan{Requests: 1000, Refusals: 1000, Time: 950 * time.Millisecond}, nil, 10, "-for 950ms", ""},
-		{wide, fail, 4, "-failures 3", "find: 3 of 4 requests failed; the last: no answer"},
+		{wide, fail, 4, "-failures 3", "find: URL: 3 of 4 requests failed; the last: no answer"},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			p := (&service{latency: time.Millisecond, decide: test.decide}).prober(test.plan)
+			p.url = "URL"
 			err := p.take(t.Context(), fit.Step{At: time.Now(), N: 900, Every: 100 * time.Millisecond, AtOnce: 1, Refusals: 900})
 			if p.sent != test.sent || p.ended != test.ended || fmt.Sprint(err) != test.failure && err != nil || (err != nil) != (test.failure != "") {
 				t.Errorf("with %+v: sent %d, ended by %q, %v; want %d, %q, %s", test.plan, p.sent, p.ended, err, test.sent, test.ended, test.failure)

@@ -55,7 +55,7 @@ func TestCannotAsk(t *testing.T) {
 	} {
 		requests.Store(0)
 		stdout, stderr, code := clitest.Play(t.Context(), Run, "-limit", "-yes", test.url)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
+		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "throttle: find: "+test.url+": ") || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
 			t.Errorf("find -limit %s: got code %d, stdout %q, stderr %q\nwant code 1, nothing, one line with %q", test.url, code, stdout, stderr, test.want)
 		}
 		if n := requests.Load(); n != test.requests {
@@ -63,7 +63,7 @@ func TestCannotAsk(t *testing.T) {
 		}
 	}
 	_, stderr, code := clitest.Play(t.Context(), Run, "-limit", "-timeout=50ms", quiet.URL)
-	if want := "throttle: find: no answer within 50ms\n"; code != 1 || stderr != want {
+	if want := "throttle: find: " + quiet.URL + ": no answer within 50ms\n"; code != 1 || stderr != want {
 		t.Errorf("find -limit of a service that never answers: code %d, %q; want 1, %q", code, stderr, want)
 	}
 }
