@@ -14,7 +14,7 @@ import (
 )
 
 // ParseFlags parses flags that may stand before, between and after names, and
-// returns the names. What follows -- is names. The error is flag.ErrHelp or an
+// returns the names. What follows -- is names. A text is given once. The error is flag.ErrHelp or an
 // Error.
 func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) {
 	flags.SetOutput(io.Discard)
@@ -25,6 +25,9 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 			return nil, err
 		} else if err != nil {
 			return nil, Errorf("%s: %s", flags.Name(), wrong(flags, err))
+		}
+		if name := givenTwice(flags); name != "" {
+			return nil, Errorf("%s: flag -%s is given twice, with different values; write it once; run 'throttle %s -h'", flags.Name(), name, flags.Name())
 		}
 		rest := flags.Args()
 		if len(rest) == 0 {
@@ -72,13 +75,29 @@ func (w worded) IsBoolFlag() bool {
 }
 
 // filled is a Value that is no empty text, which is that of a variable that is not set.
-type filled struct{ flag.Value }
+type filled struct {
+	flag.Value
+	given, other bool // it was set; to another text before
+}
 
-func (f filled) Set(text string) error {
+func (f *filled) Set(text string) error {
 	if text == "" {
 		return errors.New("is empty, as by a variable that is not set; write a value, or leave it out")
 	}
+	f.other = f.other || f.given && f.String() != text
+	f.given = true
 	return f.Value.Set(text)
+}
+
+// givenTwice is the name of a flag that got two texts, of which only the latter would count, as of
+// two -host; empty if there is none. A number may replace another.
+func givenTwice(flags *flag.FlagSet) (name string) {
+	flags.Visit(func(f *flag.Flag) {
+		if v, ok := f.Value.(*filled); ok && v.other {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // sayWhatIsRight words the error of a flag of one of the types of package flag.
@@ -100,7 +119,7 @@ func sayWhatIsRight(f *flag.Flag) {
 	case bool:
 		want = "true or false"
 	case string:
-		f.Value = filled{f.Value}
+		f.Value = &filled{Value: f.Value}
 		return
 	default:
 		return

@@ -45,6 +45,14 @@ func TestParseFlags(t *testing.T) {
 			t.Errorf("%q: %v, want %s", flag, err, want)
 		}
 	}
+	for _, args := range [][]string{{"-listen", "a:1", "-listen", "b:1"}, {"-listen", "a:1", "name", "-listen=b:1"}} {
+		if _, err := ParseFlags(newFlags().set, args); err != Error("take: flag -listen is given twice, with different values; write it once; run 'throttle take -h'") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := ParseFlags(newFlags().set, []string{"-listen", "a:1", "-listen", "a:1", "-callers", "1", "-callers", "2"}); err != nil {
+		t.Errorf("the same twice, and another number: %v", err)
+	}
 	f := newFlags()
 	names, err := ParseFlags(f.set, []string{"-shed", "a", "-listen", "b:1", "-timeout", "1m30s", "-callers=3", "b", "-from", "0.5", "-seed", "7", "-max-body", "-1", "--", "-c"})
 	if !slices.Equal(names, []string{"a", "b", "-c"}) || err != nil || f.values != (values{90 * time.Second, 3, -1, 7, 0.5, true, "b:1"}) {
