@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 const (
@@ -61,7 +62,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	server.Close()
 	<-ended
 	if left > 0 {
-		return exit.Failf("egress: %d requests were there still after %v of draining", left, p.cfg.Drain.Timeout)
+		return exit.Failf("egress: %s there still after %v of draining", words.Plural(left, "request was", "requests were"), p.cfg.Drain.Timeout)
 	}
 	return nil
 }

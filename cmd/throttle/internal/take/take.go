@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -98,6 +99,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	if err != nil {
 		return usage.Help(err, help, stdout)
 	}
+	operate.OutliveReaders() // of a pipe: the exit code tells what was decided
 	opening, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	s, err := t.open(opening)
