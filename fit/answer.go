@@ -19,7 +19,8 @@ type Answer struct {
 	// such as one that timed out. It is left out.
 	Ignored bool
 	// Remaining is the number of requests left after this one, as the server
-	// stated. It is read if HasRemaining is set, as zero is a value.
+	// stated; of a concurrency limit, how many more may be in flight. It is read if
+	// HasRemaining is set, as zero is a value.
 	Remaining    float64
 	HasRemaining bool
 	// Limit is the limit that the server stated. If zero, none.

@@ -62,7 +62,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	case Unlimited, Delay:
 		return float64(c.refusals())*(costRefused+costFar) + float64(c.told())*costTold
 	case Concurrency:
-		return c.insideCost(p, bound) + float64(c.told())*costTold
+		return c.insideCost(p, bound)
 	}
 	if p.others > 0 {
 		return c.crowdCost(p, bound)
@@ -153,6 +153,9 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 			sum += refusedCost(p.n-e.inside-e.slack, p.n)
 		} else {
 			sum += servedCost(e.inside+1-p.n, p.n, fuzzy)
+			if e.told == e.told {
+				sum += toldCost(max(0, math.Abs(p.n-e.room)-e.vague), p.n)
+			}
 		}
 		if sum > bound {
 			break
@@ -221,6 +224,9 @@ func (c *scorer) uses(p *params) {
 			c.left = append(c.left, e.inside+e.slack)
 		case p.kind == Concurrency:
 			c.served = append(c.served, e.inside+1)
+			if e.told == e.told {
+				c.whole = append(c.whole, e.room)
+			}
 		case e.n == 0:
 			used := s.usedLast(e.lo)
 			used += e.slack + c.fuzz(p, used)

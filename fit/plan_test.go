@@ -36,8 +36,13 @@ func TestIdentify(t *testing.T) {
 		plain(fit.Model{Kind: fit.Concurrency, InFlight: 6}, limit.Limit{}),
 		plain(fit.Model{Kind: fit.Delay, Rate: 20, Burst: 3}, limit.Limit{}),
 		plain(fit.Model{}, limit.Limit{}),
+		plain(fit.Model{Kind: fit.Concurrency, InFlight: 4}, limit.Limit{}),
+		plain(fit.Model{Kind: fit.Concurrency, InFlight: 17}, limit.Limit{}),
 	}
 	servers[5].hold = 100 * time.Millisecond
+	for _, s := range servers[8:] { // what remains is how many more may be in flight
+		s.hold, s.told = 100*time.Millisecond, true
+	}
 	if raced { // ten times as slow, and there is no concurrency to race
 		servers = servers[:1]
 	}

@@ -138,9 +138,11 @@ func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 	switch s.truth.Kind {
 	case fit.Concurrency:
 		if s.inside >= s.truth.InFlight {
+			s.left = 0
 			return false, 0
 		}
 		s.inside++
+		s.left = float64(s.truth.InFlight - s.inside)
 		return true, hold
 	case fit.Delay:
 		gap := time.Duration(1e9 / s.truth.Rate)
@@ -218,7 +220,7 @@ func (s *server) run(step fit.Step) (answers []fit.Answer, end time.Time) {
 		switch h.what {
 		case 'a':
 			ok, after := s.decide(now)
-			a.Remaining, a.HasRemaining = s.left, s.told && s.limit.Period > 0
+			a.Remaining, a.HasRemaining = s.left, s.told && (s.limit.Period > 0 || s.truth.Kind == fit.Concurrency)
 			s.odd.tell(a, ok)
 			if a.Refused = !ok; ok {
 				heap.Push(&q, happening{now.Add(after), 'l', h.i})

@@ -41,6 +41,8 @@ type event struct {
 	slack    float64   // requests whose order with this one is not known
 	inside   float64   // in flight: served, at least; refused, at most
 	told     float64   // what remains after it; NaN if not told
+	room     float64   // where told: those in flight and what remains, the count of a concurrency limit
+	vague    float64   // by how much room may be off, as it is not known when they left, or their order
 	retry    float64   // seconds until it serves or resets; zero if not told
 	times    []float64 // of each of a merged run; nil where they are even
 }
@@ -49,7 +51,7 @@ type event struct {
 type seen struct {
 	sent, ended, at float64
 	refused         bool
-	inside          float64
+	inside, vague   float64
 	told            float64
 	retry           float64
 	limit           float64
@@ -189,7 +191,9 @@ func (tr *trace) count() {
 				covered++
 			}
 		}
-		s.inside = covered
+		if s.inside = covered; s.told == s.told {
+			s.vague = tr.perhaps(s, ends) - covered
+		}
 		if len(ends) < 1024 {
 			ends = append(ends, s.ended)
 		}
@@ -225,12 +229,15 @@ func (tr *trace) merge() {
 			tr.refusal(e)
 			continue
 		}
+		if s.told == s.told {
+			e.room, e.vague = s.inside+1+s.told, s.vague+tr.around(i, e.hi)+tr.ahead(i, e.lo-3*tr.jitter)
+		}
 		before++
 		late = max(e.hi-s.at-tr.jitter, 0)
 		if k := len(tr.events) - 1; k >= 0 {
 			last := &tr.events[k]
 			if last.n > 0 && last.n < longest && s.at-last.to <= min(gap, tr.rest(last)) {
-				last.to, last.lo, last.hi, last.told = s.at, e.lo, max(last.hi, e.hi), s.told
+				last.to, last.lo, last.hi, last.told, last.room, last.vague = s.at, e.lo, max(last.hi, e.hi), e.told, e.room, e.vague
 				last.n++
 				tr.merged = true
 				last.inside = max(last.inside, s.inside)
@@ -314,6 +321,17 @@ func (tr *trace) around(i int, at float64) (n float64) {
 			break
 		}
 		if !s.refused {
+			n++
+		}
+	}
+	return n
+}
+
+// ahead is how many were served just before answer i, from the time at on: they may have
+// been decided after it.
+func (tr *trace) ahead(i int, at float64) (n float64) {
+	for i--; i >= 0 && tr.seen[i].at >= at; i-- {
+		if !tr.seen[i].refused {
 			n++
 		}
 	}
