@@ -154,7 +154,7 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 		} else {
 			sum += servedCost(e.inside+1-p.n, p.n, fuzzy)
 			if e.told == e.told {
-				sum += toldCost(max(0, math.Abs(p.n-e.room)-e.vague), p.n)
+				sum += roomCost(p.n-e.room, e)
 			}
 		}
 		if sum > bound {
@@ -162,6 +162,15 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// roomCost is that of an answer which told something else than what a concurrency limit has left. It
+// lets in off more than are surely in flight and what remains.
+func roomCost(off float64, e *event) float64 {
+	if off > 0 {
+		off = max(0, off-e.leaving-1)
+	}
+	return min(costTold, max(0, math.Abs(off)-e.vague))
 }
 
 // told counts the events that tell what remains.

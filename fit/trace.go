@@ -41,8 +41,9 @@ type event struct {
 	slack    float64   // requests whose order with this one is not known
 	inside   float64   // in flight: served, at least; refused, at most
 	told     float64   // what remains after it; NaN if not told
-	room     float64   // where told: those in flight and what remains, the count of a concurrency limit
-	vague    float64   // by how much room may be off, as it is not known when they left, or their order
+	room     float64   // where told: those surely in flight and what remains, the count of a concurrency limit
+	leaving  float64   // where told: how many more may be in flight
+	vague    float64   // where told: requests whose order with this one is not known
 	retry    float64   // seconds until it serves or resets; zero if not told
 	times    []float64 // of each of a merged run; nil where they are even
 }
@@ -51,7 +52,7 @@ type event struct {
 type seen struct {
 	sent, ended, at float64
 	refused         bool
-	inside, vague   float64
+	inside, leaving float64
 	told            float64
 	retry           float64
 	limit           float64
@@ -191,9 +192,7 @@ func (tr *trace) count() {
 				covered++
 			}
 		}
-		if s.inside = covered; s.told == s.told {
-			s.vague = tr.perhaps(s, ends) - covered
-		}
+		s.inside, s.leaving = covered, float64(len(ends))-covered
 		if len(ends) < 1024 {
 			ends = append(ends, s.ended)
 		}
@@ -230,14 +229,14 @@ func (tr *trace) merge() {
 			continue
 		}
 		if s.told == s.told {
-			e.room, e.vague = s.inside+1+s.told, s.vague+tr.around(i, e.hi)+tr.ahead(i, e.lo-3*tr.jitter)
+			e.room, e.leaving, e.vague = s.inside+1+s.told, s.leaving, tr.around(i, e.hi)+tr.ahead(i, e.lo-3*tr.jitter)
 		}
 		before++
 		late = max(e.hi-s.at-tr.jitter, 0)
 		if k := len(tr.events) - 1; k >= 0 {
 			last := &tr.events[k]
 			if last.n > 0 && last.n < longest && s.at-last.to <= min(gap, tr.rest(last)) {
-				last.to, last.lo, last.hi, last.told, last.room, last.vague = s.at, e.lo, max(last.hi, e.hi), e.told, e.room, e.vague
+				last.to, last.lo, last.hi, last.told, last.room, last.leaving, last.vague = s.at, e.lo, max(last.hi, e.hi), e.told, e.room, e.leaving, e.vague
 				last.n++
 				tr.merged = true
 				last.inside = max(last.inside, s.inside)
