@@ -41,7 +41,26 @@ func (tr *trace) delay() (w weighed, gain float64) {
 		return w, 0
 	}
 	w.steady = q.steady(&w.p)
-	return w, min(best, q.ratio(&w.p))
+	gain = min(best, q.ratio(&w.p))
+	q.refine(&w)
+	return w, gain
+}
+
+// refine finds the rate and the burst again, by the latency and the spread that the answers have
+// beside their waits: those of the least latency are too small, and so an interval by them.
+func (q *queue) refine(w *weighed) {
+	for range 2 {
+		rest := make([]float64, 0, len(q.sent))
+		free := math.Inf(-1)
+		for _, s := range q.sent {
+			wait := max(0, free-s.sent-(w.p.n-1)/w.p.rate)
+			free = max(free, s.sent) + 1/w.p.rate
+			rest = append(rest, s.ended-s.sent-wait)
+		}
+		q.scale = max(2*deviation(rest), 1e-4)
+		q.low = rest[len(rest)/2] // deviation has sorted them
+		w.n = q.bursts(&w.p, q.search(w, w.p.rate))
+	}
 }
 
 // ratio is how much likelier the latencies are under the queue than under a usual
@@ -103,7 +122,7 @@ func (q *queue) search(w *weighed, rate float64) float64 {
 		}
 	}
 	try(rate)
-	for _, k := range [...]float64{1.3, 1.1, 1.03, 1.01, 1.003} {
+	for _, k := range [...]float64{1.3, 1.1, 1.03, 1.01, 1.003, 1.001, 1.0003, 1.0001} {
 		r := w.p.rate
 		for _, x := range [...]float64{r * k, r / k, r * k * k, r / k / k} {
 			try(x)
@@ -224,8 +243,8 @@ func (q *queue) burst(rate float64) float64 {
 
 // span is in which rates the gain stays near its best.
 func (q *queue) span(rate, best float64, gain func(float64) float64) span {
-	s := span{rate, rate}
-	for _, k := range [...]float64{1.003, 1.01, 1.02, 1.04, 1.08, 1.2, 1.5, 2} {
+	s := span{rate / 1.003, rate * 1.003} // what noise shifts in turn for many answers
+	for _, k := range [...]float64{1.01, 1.02, 1.04, 1.08, 1.2, 1.5, 2} {
 		if gain(rate*k) > best-explained {
 			s.high = max(s.high, rate*k)
 		}

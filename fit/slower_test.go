@@ -2,6 +2,7 @@ package fit_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -125,6 +126,64 @@ func TestQueueInTime(t *testing.T) {
 		r := fit.Fit(answers)
 		if best := r.Candidates[0]; !r.Decided || best.Kind != fit.Delay || math.Abs(best.Rate/rate-1) > 0.02 {
 			t.Errorf("%v a second: %v, decided %t (%s)", rate, best.Model, r.Decided, r.Why)
+		}
+	}
+}
+
+// queued are the answers of a queue of that rate: 24 requests one after the other, and four times as many at
+// once after a rest. Its work takes low to twice that.
+func queued(rate float64, low time.Duration, r *rand.Rand) (answers []fit.Answer) {
+	now := time.Unix(1000, 0)
+	free, every := now, time.Duration(float64(time.Second)/rate)
+	send := func(at time.Time) time.Time {
+		free = later(free, at)
+		ended := free.Add(low + time.Duration(r.Float64()*float64(low)))
+		free = free.Add(every)
+		answers = append(answers, fit.Answer{Sent: at, Ended: ended})
+		return ended
+	}
+	for range 24 {
+		now = send(now)
+	}
+	for range 4 {
+		start := now.Add(3 * every)
+		for range 24 {
+			now = later(now, send(start))
+		}
+	}
+	return answers
+}
+
+// TestQueueInterval: the interval of a queue's rate has the rate in it, as often as it says.
+func TestQueueInterval(t *testing.T) {
+	for _, low := range []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond} {
+		const servers = 60
+		in := 0
+		for seed := range uint64(servers) {
+			r := rand.New(rand.NewPCG(seed, 11))
+			rate := logUniform(r, 0.5, 50)
+			best := fit.Fit(queued(rate, low, r)).Candidates[0]
+			if best.Kind == fit.Delay && best.RateIn.Low <= rate && rate <= best.RateIn.High {
+				in++
+			}
+		}
+		if in < servers*9/10 {
+			t.Errorf("work of %v: %d of %d rates are in their interval", low, in, servers)
+		}
+	}
+}
+
+// TestToldTheSame: of a queue that tells always the same to remain, as of something else, that is not believed.
+func TestToldTheSame(t *testing.T) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		rate := logUniform(r, 0.5, 50)
+		answers := queued(rate, time.Millisecond, r)
+		for i := range answers {
+			answers[i].Remaining, answers[i].HasRemaining, answers[i].Limit = 1, true, 1
+		}
+		if r := fit.Fit(answers); !r.Decided || r.Candidates[0].Kind != fit.Delay {
+			t.Errorf("%v a second: %v, decided %t (%s)", rate, r.Candidates[0].Model, r.Decided, r.Why)
 		}
 	}
 }

@@ -106,6 +106,7 @@ func readSeen(a Answer, origin time.Time) seen {
 // have in common.
 func (tr *trace) measure() {
 	tr.latencies()
+	tr.believe()
 	for i := range tr.seen {
 		s := &tr.seen[i]
 		s.at = min(s.sent+tr.low/2, s.ended)
@@ -119,6 +120,22 @@ func (tr *trace) measure() {
 			tr.told = true
 		}
 		tr.limit = max(tr.limit, s.limit)
+	}
+}
+
+// believe leaves out what remains where each answer tells the same: it says nothing of what
+// was used, and may be of something else.
+func (tr *trace) believe() {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, s := range tr.seen {
+		if s.told == s.told {
+			least, most = min(least, s.told), max(most, s.told)
+		}
+	}
+	for i := range tr.seen {
+		if least == most {
+			tr.seen[i].told = math.NaN()
+		}
 	}
 }
 
