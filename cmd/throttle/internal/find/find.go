@@ -13,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/probe"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 const help = `throttle find finds the load that a service bears: its breakpoint, or knee.
@@ -114,7 +115,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (f *findings) verdict(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
-		return exit.Failf("find: interrupted after %d trials", f.Spent.Trials)
+		return exit.Failf("find: interrupted after %s", words.Plural(f.Spent.Trials, "trial", "trials"))
 	case f.Stop == knee.Found && f.Doubt == "", f.Stop == knee.NoMore && f.Doubt == "":
 		return nil
 	}

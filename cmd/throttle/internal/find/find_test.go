@@ -153,6 +153,32 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
+// TestInterruptedFirst: an interrupt before the first answer is no verdict on the service.
+func TestInterruptedFirst(t *testing.T) {
+	clitest.Program(t, "sleep")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	soon, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	for _, c := range []struct {
+		ctx  context.Context
+		args []string
+		want string
+	}{
+		{ctx, []string{server.URL}, "throttle: find: interrupted before " + server.URL + " had answered once\n"},
+		{soon, []string{"--", "sleep", "60"}, "throttle: find: interrupted before \"sleep 60\" had ended once\n"},
+	} {
+		if stdout, stderr, code := clitest.Play(c.ctx, Run, c.args...); code != 1 || stdout != "" || stderr != c.want {
+			t.Errorf("find %q: code %d, %q, %q; want 1, %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
+
 // TestInterrupt: it ends at once, with what is known, and exit code 1.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,20 +19,30 @@ type target struct {
 
 // connect returns the target, once one request shows that it can be loaded.
 func (o *options) connect(ctx context.Context) (*target, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(o.timeout, 10*time.Second))
+	most := max(o.timeout, 10*time.Second)
+	first, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if o.command != nil {
-		if verdict, err := o.command.Send(ctx); verdict != loadgen.Good && verdict != loadgen.Refused {
-			return nil, exit.Failf("find: %s: %v", o.name(), err)
+		verdict, err := o.command.Send(first)
+		switch {
+		case verdict == loadgen.Good || verdict == loadgen.Refused:
+			return &target{o.command, func() {}}, nil
+		case ctx.Err() != nil:
+			return nil, exit.Failf("find: interrupted before %s had ended once", o.name())
+		case first.Err() != nil:
+			return nil, exit.Failf("find: %s: has not ended within %s", o.name(), words.Short(most))
 		}
-		return &target{o.command, func() {}}, nil
+		return nil, exit.Failf("find: %s: %v", o.name(), err)
 	}
 	h, err := loadgen.NewHTTP(o.request)
 	if err != nil {
 		return nil, exit.Failf("find: %v", err)
 	}
-	if err := h.Probe(ctx); err != nil {
+	if err := h.Probe(first); err != nil {
 		h.Close()
+		if ctx.Err() != nil {
+			return nil, exit.Failf("find: interrupted before %s had answered once", o.name())
+		}
 		return nil, exit.Failf("find: %s: %v", o.name(), err)
 	}
 	return &target{h, h.Close}, nil
