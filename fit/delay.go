@@ -57,7 +57,7 @@ func (q *queue) refine(w *weighed) {
 			free = max(free, s.sent) + 1/w.p.rate
 			rest = append(rest, s.ended-s.sent-wait)
 		}
-		q.scale = max(2*deviation(rest), 1e-4)
+		q.scale = max(deviation(rest), 1e-4)
 		q.low = rest[len(rest)/2] // deviation has sorted them
 		w.n = q.bursts(&w.p, q.search(w, w.p.rate))
 	}
