@@ -3,6 +3,7 @@ package ca
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,11 @@ func TestRun(t *testing.T) {
 		{[]string{"-renew", "-hosts", "com"}, 2, "-hosts com: is a public suffix", true},
 		{[]string{"-renew", "-hosts", "s3.amazonaws.com"}, 0, "Beware: below s3.amazonaws.com are hosts of others, for which the key can speak too.", false},
 	} {
-		out, errs, code := clitest.Play(t.Context(), Run, append([]string{"-dir", dir}, c.args...)...)
+		args := c.args
+		if !slices.Contains(args, "-dir") {
+			args = append([]string{"-dir", dir}, args...)
+		}
+		out, errs, code := clitest.Play(t.Context(), Run, args...)
 		if code != c.code || !strings.Contains(out+errs, c.want) || code != 0 && strings.Count(errs, "\n") != 1 {
 			t.Errorf("throttle ca %.80q: code %d\n%s%s; want %d, %q", c.args, code, out, errs, c.code, c.want)
 		}
