@@ -22,7 +22,9 @@ import "math"
 //   - Further refusals of a row say only that the limit still holds, or that the server
 //     is down. Each cuts base by L/2, halves trust, and multiplies the interval between
 //     tries by 1/0.6, up to the longest of Probe, 8 intervals at base, and 1/8 of this row
-//     or the last; 20 minutes at most, or one interval at base.
+//     or the last; 20 minutes at most, or one interval at base. A row of eight refusals or more
+//     counts as one: a limit that others use, too, would have let one of so many tries pass. The
+//     server was down, or a window was shut, and neither says that the rate was too high.
 //
 //   - A first row much longer than the time before it is a flood: the client used up a window, a
 //     log or slots at once. The limit gives what was served before the row in that time and the
@@ -95,6 +97,7 @@ const (
 	mostTrust     = 100.0      // requests
 	rowSpacing    = 0.6        // factor of the rate for each further refusal of a row
 	triesPerRow   = 8.0        // tries at least in the time that a long row has lasted
+	downRow       = 8          // refusals of a row that count as one
 	longRow       = 2.0        // intervals without service that make a row long
 	mostPhase     = 0.1        // part of a window by which openings may miss the cycle
 	mostVague     = 0.5        // part of a window to which the distance of openings must be known
@@ -207,6 +210,9 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	if a.refused > 1 {
 		a.resumeRate = a.rateByRefusals(sent)
+	}
+	if a.refused >= downRow {
+		a.base = max(a.base, a.rowRate*math.Exp(-a.cutDepth()))
 	}
 	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.resumedAt, a.idle = 0, sent, 0

@@ -144,7 +144,7 @@ func TestChangesAtRandom(t *testing.T) {
 			y.add(s.informed(), ours.back(at, span, now) <= least+within+l.Period.Seconds())
 		}
 	}
-	y.check(t, 0.55, 0.45)
+	y.check(t, 0.66, 0.55)
 }
 
 // change draws a rise, a fall or an outage of l that begins at that second. It returns the
