@@ -290,7 +290,7 @@ func (a *Adaptive) learn(now time.Time, s, sent float64, o *Outcome) {
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		from, after := max(a.block, s), o.After.Seconds()
 		// The first goes alone, unless waiting for its answer costs more than it saves.
-		if after > 4*a.rtt || after > a.rtt && (a.refused > 1 || a.level.row > 1) {
+		if after > 4*a.rtt || after > a.rtt && a.refused > 1 {
 			a.closed, a.probed = true, 0
 		}
 		rate := max(a.base, a.level.theta, 0.01)

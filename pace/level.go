@@ -189,8 +189,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o *Outcome) bool {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server may be down: refusals ask whether it is back
 		}
-		lately := a.lastRow > sustained && s-a.resumedAt < rowTimes*a.lastRow
-		if a.on && (a.flood > 0 || lately) && l.length == 0 && l.resetAt == 0 && !l.alone() {
+		if a.on && a.flood > 0 && l.length == 0 && l.resetAt == 0 && !l.alone() {
 			return false // what remains does not tell when the limit comes back
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {

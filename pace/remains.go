@@ -99,7 +99,7 @@ func (a *Adaptive) misled() bool {
 	case a.stock.steady(): // a dear request takes the level far down, and is refused for long
 		return a.stale() || l.company.crowded
 	}
-	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
+	return a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
 }
 
 // withoutLevel leaves the level, or begins to pace once nothing of a policy remains: no refusal is
@@ -136,7 +136,7 @@ func (a *Adaptive) divisible() bool {
 	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
 		return false // these may name the end of a window
 	}
-	return l.quota < forEach*max(l.peers, 1) || l.anyRefused && l.longestRefusal >= dryPart*l.length
+	return l.quota < forEach*max(l.peers, 1) || l.longestRefusal >= dryPart*l.length
 }
 
 const (
