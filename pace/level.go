@@ -281,7 +281,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o *Outcome) {
 // is back, and returns to the rate of before.
 func (a *Adaptive) awayFrom(s float64) {
 	l := &a.level
-	l.on, a.on = false, true
+	l.on = false
 	a.base, a.trust = max(l.thetaBefore, l.company.best, slowest), leastTrust
 	a.cut(s)
 	a.refused = l.row // it need not learn how long rows are
@@ -353,7 +353,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o *Outcome) {
 			}
 			l.theta = max(l.theta, l.floor())
 		}
-		l.cutAt, l.served, a.last = s, 0, s
+		l.cutAt, l.served = s, 0
 		return
 	}
 	a.observe(s, sent, Served)

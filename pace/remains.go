@@ -178,7 +178,7 @@ func (l *level) capacity() float64 {
 	if l.most+1 < capacityTimes*l.quota {
 		return max(l.quota, l.full+1)
 	}
-	return max(l.quota, l.full+1, l.most+1)
+	return max(l.full, l.most) + 1
 }
 
 // stale reports whether answers take too large a part of the window, as stated or as resets have
@@ -348,7 +348,7 @@ func (l *level) apportion(flying int, o *Outcome) {
 // fits reports whether one more request fits beside flying others, before the first refusal:
 // within this client's part of what remains. Where what remains is not known or too old, it does.
 func (l *level) fits(s, rtt float64, flying int) bool {
-	if l.anyRefused || l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
+	if l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
@@ -379,8 +379,6 @@ func (l *level) lead(rtt float64) float64 {
 		}
 	}
 	switch {
-	case l.anyRefused:
-		return 0
 	case rtt <= leadWithin:
 		return min(part, leadMost)
 	case l.twice && l.alone():

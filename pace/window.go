@@ -350,7 +350,8 @@ func (e *ends) named(end, stated, apart float64) bool {
 		}
 		return false
 	}
-	if long := e.long(stated); e.openedAt == e.at && e.at > 0 && long > 0 {
+	if e.openedAt == e.at && e.at > 0 {
+		long := e.long(stated)
 		n := max(math.Round(after/long), 1) // windows from one end to the other
 		if stated == 0 {
 			e.every = after / n
