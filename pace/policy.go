@@ -337,10 +337,10 @@ func (a *Adaptive) scale(s, f float64) {
 // empty a full bucket or window, else rate. All clients that came at the same time were served
 // alike, so its part is what it was served, of the burst and what the policy has refilled since.
 func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
-	c := a.level.binding()
+	c, k := a.level.binding(), &a.level.kept
 	sent = max(sent, 0) // it may have left before this began, as where an answer names a scope
 	there := a.level.full + 1 + c*sent
-	if c == 0 || served < there/mostSharers || served < c*sent && sent > together*a.level.length {
+	if c == 0 || served < there/mostSharers || served < c*sent && sent > together*a.level.length || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
 	}
 	a.evidence = mostPartSpan
