@@ -54,7 +54,7 @@ type Adaptive struct {
 	began  bool
 	flying int
 
-	on       bool  // false until the first sign of a limit: unpaced
+	on       bool  // false until the first sign of a limit: unpaced; true where level.on is
 	first    first // bounds the first flight
 	restored bool  // on because of a Learnt
 	estimate
@@ -105,9 +105,9 @@ func (a *Adaptive) wait(now time.Time, r Request) time.Duration {
 		at = now.Sub(a.epoch)
 	}
 	switch {
-	case !a.on && !a.level.on:
+	case !a.on:
 		next = max(next, seconds(a.unpaced(at.Seconds(), max(r.Place-1, 0))))
-	case r.Place > 1 && a.nextRate > 0:
+	case r.Place > 1:
 		k := float64(r.Place - 1)
 		ahead = seconds(min(a.level.beyond(at.Seconds(), k, a.interval(), float64(a.heard.limit.V)/a.costs.unit()), a.level.atOnce(at.Seconds(), a.rtt, k, a.flying)))
 	}
@@ -163,7 +163,7 @@ func (a *Adaptive) start(now time.Time, r Request) {
 		a.probed = s
 	}
 	rate := 0.0
-	if a.on || a.level.on {
+	if a.on {
 		rate = a.rested(s, &r)
 		interval := a.costs.took * a.jitter / rate
 		// Idle time saves up requests, but not while the server forbids to send.
@@ -209,9 +209,9 @@ func (a *Adaptive) saved() float64 {
 	return 1
 }
 
-// divides reports whether this client shares a stated policy with others, and goes by refusals.
+// divides reports whether this client, which goes by refusals, shares a stated policy with others.
 func (a *Adaptive) divides() bool {
-	return a.on && !a.level.on && a.level.binding() > 0 && !a.level.kept.holds
+	return a.level.binding() > 0 && !a.level.kept.holds
 }
 
 // giveBack undoes the start of a request that was never sent. If another has started since, it
@@ -290,7 +290,7 @@ func (a *Adaptive) learn(now time.Time, s, sent float64, o *Outcome) {
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		from, after := max(a.block, s), o.After.Seconds()
 		// The first goes alone, unless waiting for its answer costs more than it saves.
-		if after > 4*a.rtt || after > a.rtt && (a.refused > 1 || a.level.row > 1) {
+		if after > 4*a.rtt || after > a.rtt && a.refused > 1 {
 			a.closed, a.probed = true, 0
 		}
 		rate := max(a.base, a.level.theta, 0.01)
@@ -368,7 +368,7 @@ func (l *level) atOnce(s, rtt, k float64, flying int) float64 {
 // settle sets the rate at s, and the instant of the next start.
 func (a *Adaptive) settle(s float64) {
 	rate := 0.0
-	if a.on || a.level.on {
+	if a.on {
 		rate = a.rate(s)
 	}
 	a.schedule(s, rate)

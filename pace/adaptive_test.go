@@ -347,7 +347,8 @@ func FuzzAdaptive(f *testing.F) {
 }
 
 // TestOneProbeFirst: after a pause that the server asked for one request goes
-// alone, and the others wait for its answer; but not for ever.
+// alone, and the others wait for its answer; but not for ever. An answer that says nothing of the
+// limit lets only one more go.
 func TestOneProbeFirst(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -359,6 +360,7 @@ func TestOneProbeFirst(t *testing.T) {
 		{"served", true, Served, 0, time.Second, 3 * time.Second},
 		{"refused again", true, Throttled, 20 * time.Second, 21 * time.Second, 26 * time.Second},
 		{"cancelled", true, Ignored, 0, time.Second, 3 * time.Second},
+		{"failed", true, Failed, 0, time.Second, 3 * time.Second},
 		{"no answer", false, 0, 0, 5 * time.Second, 5 * time.Second},
 	} {
 		p := &play{t: t, a: new(Adaptive)}
@@ -378,6 +380,9 @@ func TestOneProbeFirst(t *testing.T) {
 		p.request()
 		if got := p.now - probed; got < c.least || got > c.most {
 			t.Errorf("%s: the next starts %v after the probe, want %v to %v", c.name, got, c.least, c.most)
+		}
+		if _, waited := p.request(); (waited >= 5*time.Second) != (c.verdict != Served) {
+			t.Errorf("%s: the one after it waits %v more", c.name, waited)
 		}
 	}
 }

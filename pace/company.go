@@ -138,10 +138,7 @@ func (l *level) switched(o *Outcome, unit float64) {
 // late, as they held it down, and grows steeply at once; the next refusal corrects that.
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
-	if !a.on {
-		a.born = s
-	}
-	l.on, a.on = false, true
+	l.on = false
 	a.base = max(l.theta, l.company.best, slowest)
 	if a.divisible() && l.peers >= 1 { // parts are chance so far: start half way to an even part
 		a.base = math.Sqrt(a.base * l.policy / l.peers)
@@ -186,7 +183,6 @@ func (a *Adaptive) follow(s float64, said Opt[float64]) {
 	h.agreed = said.V
 	target := min(max(below*said.V*a.weight(), slowest), fastest)
 	switch l := &a.level; {
-	case l.on && l.window: // in a window, what remains says all
 	case l.on:
 		now, pull := l.theta, dt/(dt+drawn)
 		if fresh {

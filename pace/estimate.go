@@ -151,7 +151,6 @@ func (a *Adaptive) begins(s, rate float64) {
 	a.on = true
 	a.base, a.trust, a.born = rate, leastTrust, s
 	a.cut(s)
-	a.refused, a.lastRow, a.rowBefore = 0, 0, 0
 }
 
 // throttled learns from a refusal that is not part of the last that counted.

@@ -172,7 +172,6 @@ func TestLead(t *testing.T) {
 		{"one round of slow answers", level{divided: once, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
 		{"slow answers show others", level{divided: divided{peers: 3, shown: 900, twice: true}, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
 		{"half of it is used", level{divided: divided{peers: 1, shown: 400, twice: true}, seenAt: 1, buckets: buckets{most: 1000}}, 2, 0},
-		{"one was refused", level{divided: alone, seenAt: 1, anyRefused: true}, 2, 0},
 	} {
 		if got := c.level.lead(c.rtt); got != c.want {
 			t.Errorf("%s: %v may be in flight, want %v", c.name, got, c.want)

@@ -116,6 +116,22 @@ func TestAnAbsurdShareCostsLittle(t *testing.T) {
 	}
 }
 
+// TestBlindIgnoresAShare: a client that ignores hints begins as without a share.
+func TestBlindIgnoresAShare(t *testing.T) {
+	var rates [2]float64
+	for i, h := range []Hints{{}, {Share: Some(2.0)}} {
+		p := &play{t: t, a: &Adaptive{Blind: true}}
+		for range 20 {
+			p.call(Served, h, 0)
+		}
+		p.call(Throttled, h, 0)
+		rates[i] = p.a.rate(p.now.Seconds())
+	}
+	if rates[0] != rates[1] {
+		t.Errorf("%.3g a second after a refusal, %.3g where a share is stated; want the same", rates[0], rates[1])
+	}
+}
+
 // What is learnt is the rate that the limit allows, and not how often a server
 // that is away is asked whether it is back.
 func TestLearntInAnOutage(t *testing.T) {

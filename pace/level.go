@@ -189,8 +189,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o *Outcome) bool {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server may be down: refusals ask whether it is back
 		}
-		lately := a.lastRow > sustained && s-a.resumedAt < rowTimes*a.lastRow
-		if a.on && (a.flood > 0 || lately) && l.length == 0 && l.resetAt == 0 && !l.alone() {
+		if a.on && a.flood > 0 && l.length == 0 && l.resetAt == 0 && !l.alone() {
 			return false // what remains does not tell when the limit comes back
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
@@ -282,7 +281,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o *Outcome) {
 // is back, and returns to the rate of before.
 func (a *Adaptive) awayFrom(s float64) {
 	l := &a.level
-	l.on, a.on = false, true
+	l.on = false
 	a.base, a.trust = max(l.thetaBefore, l.company.best, slowest), leastTrust
 	a.cut(s)
 	a.refused = l.row // it need not learn how long rows are
@@ -354,7 +353,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o *Outcome) {
 			}
 			l.theta = max(l.theta, l.floor())
 		}
-		l.cutAt, l.served, a.last = s, 0, s
+		l.cutAt, l.served = s, 0
 		return
 	}
 	a.observe(s, sent, Served)

@@ -99,7 +99,7 @@ func (a *Adaptive) misled() bool {
 	case a.stock.steady(): // a dear request takes the level far down, and is refused for long
 		return a.stale() || l.company.crowded
 	}
-	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
+	return a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
 }
 
 // withoutLevel leaves the level, or begins to pace once nothing of a policy remains: no refusal is
@@ -136,7 +136,7 @@ func (a *Adaptive) divisible() bool {
 	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
 		return false // these may name the end of a window
 	}
-	return l.quota < forEach*max(l.peers, 1) || l.anyRefused && l.longestRefusal >= dryPart*l.length
+	return l.quota < forEach*max(l.peers, 1) || l.longestRefusal >= dryPart*l.length
 }
 
 const (
@@ -178,7 +178,7 @@ func (l *level) capacity() float64 {
 	if l.most+1 < capacityTimes*l.quota {
 		return max(l.quota, l.full+1)
 	}
-	return max(l.quota, l.full+1, l.most+1)
+	return max(l.full, l.most) + 1
 }
 
 // stale reports whether answers take too large a part of the window, as stated or as resets have
@@ -348,7 +348,7 @@ func (l *level) apportion(flying int, o *Outcome) {
 // fits reports whether one more request fits beside flying others, before the first refusal:
 // within this client's part of what remains. Where what remains is not known or too old, it does.
 func (l *level) fits(s, rtt float64, flying int) bool {
-	if l.anyRefused || l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
+	if l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
@@ -379,8 +379,6 @@ func (l *level) lead(rtt float64) float64 {
 		}
 	}
 	switch {
-	case l.anyRefused:
-		return 0
 	case rtt <= leadWithin:
 		return min(part, leadMost)
 	case l.twice && l.alone():

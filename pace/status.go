@@ -124,7 +124,7 @@ const forgotten = 24 * time.Hour
 // Learnt returns what is known at the time now: zero if nothing has shown a limit.
 func (a *Adaptive) Learnt(now time.Time) Learnt {
 	a = a.slowest(now)
-	if !a.on && !a.level.on {
+	if !a.on {
 		return Learnt{}
 	}
 	rate := a.level.theta // the rate at r = h

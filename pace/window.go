@@ -64,8 +64,6 @@ type windows struct {
 	resetAt       float64 // when it ends
 	agreedSince   float64 // since when resets name resetAt
 	startLevel    float64 // r then, or at the last refill
-	mustAgree     float64 // seconds for which resets must agree
-	misjudged     bool    // a served answer contradicted a window: resets of refusals alone show none
 	noWindowUntil float64 // until when nothing is taken for a fixed window
 	provenAhead   float64 // how long before, in seconds, an end was stated that came true
 	ended         int     // windows that ended when their reset had said
@@ -85,14 +83,13 @@ const (
 	rush         = 1.0  // seconds, time constant of spending a window at once
 	noWindowFor  = 10.0 // windows: so long none is recognised after one that was none
 	slack        = 1.1  // seconds by which resets differ, as they are rounded up
-	agreement    = 3.0  // seconds for which resets must agree at first
+	agreement    = 3.0  // seconds for which resets must agree
 	distantReset = 5.0  // seconds: a reset so far ahead would be seen to move
 	fallen       = 0.5  // by then: this part of the most that remained is used,
 	fellBy       = 8.0  // and so many requests
 	cameBack     = 0.25 // part of the most that remained, by which it rises then,
 	opensLeast   = 3    // how often that shows a window, though no end is stated,
 	opensWithin  = 30.0 // and how many seconds after the time before
-	notOpened    = 6    // ends in a row after which little remained: no window
 	movedOn      = 4    // moves of a reset,
 	farther      = 4.0  // by this factor in all, after which it is a bucket's
 	openingWait  = 4.0  // round trips to wait for an answer of a new window, with as many in flight as it can hold
@@ -193,8 +190,7 @@ func (l *level) opensAtReset(o *Outcome) bool {
 
 // judge decides whether resets name one instant, as of a window, or move on with each request
 // served, as of a bucket. They must agree for a while, or while much is used; named, by a refusal
-// for which opensAtReset is true, once is enough. After a window that was none they must agree for
-// longer.
+// for which opensAtReset is true, once is enough.
 func (l *level) judge(s, reset float64, served, named bool) {
 	apart := l.tolerance()
 	switch {
@@ -203,12 +199,12 @@ func (l *level) judge(s, reset float64, served, named bool) {
 		return
 	case math.Abs(reset-l.resetAt) <= apart:
 		l.resetAt = min(l.resetAt, reset)
-		long := s-l.agreedSince >= max(l.mustAgree, agreement*apart/slack)
+		long := s-l.agreedSince >= agreement*apart/slack
 		if long && served {
 			l.moved = 0
 		}
-		used := served && !l.misjudged && reset-s > distantReset && l.startLevel-l.shown >= max(fellBy, l.most*fallen)
-		l.window = l.window || !l.fills(reset-s) && ((served || !l.misjudged) && long || used || named && !l.misjudged)
+		used := served && reset-s > distantReset && l.startLevel-l.shown >= max(fellBy, l.most*fallen)
+		l.window = l.window || !l.fills(reset-s) && (long || used || named)
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
 		l.moved = 0
@@ -219,8 +215,7 @@ func (l *level) judge(s, reset float64, served, named bool) {
 			l.provenAhead = max(l.provenAhead, l.resetAt-l.agreedSince)
 		}
 	case l.window: // it was no window
-		l.misjudged = l.misjudged || served
-		l.window, l.mustAgree = false, min(2*max(l.mustAgree, agreement), 8*agreement)
+		l.window = false
 	case reset > l.resetAt:
 		if l.moved++; l.moved == 1 || reset-s < l.nearest {
 			l.nearest = reset - s
@@ -300,8 +295,8 @@ type ends struct {
 }
 
 // guess predicts the end of the window: one length after the last end named, if at once after
-// that end half of the limit remained; a bucket would refill bit by bit. After six ends in a
-// row with less it is no window. Leaps, where they are known, say more than refusals.
+// that end half of the limit remained; a bucket would refill bit by bit. Leaps, where they are
+// known, say more than refusals.
 func (l *level) guess(s, sent float64, rose bool, o *Outcome) {
 	e := &l.ends
 	long, known := e.long(l.length), l.known()
@@ -332,7 +327,6 @@ func (l *level) guess(s, sent float64, rose bool, o *Outcome) {
 			if l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
 				e.openedAt, e.closed = e.at, 0
 			}
-			l.window = l.window && e.closed < notOpened
 		}
 		e.triedAt = e.at
 		if long < distantReset && !known || e.openedAt != e.at && !l.window {
@@ -356,7 +350,8 @@ func (e *ends) named(end, stated, apart float64) bool {
 		}
 		return false
 	}
-	if long := e.long(stated); e.openedAt == e.at && e.at > 0 && long > 0 {
+	if e.openedAt == e.at && e.at > 0 {
+		long := e.long(stated)
 		n := max(math.Round(after/long), 1) // windows from one end to the other
 		if stated == 0 {
 			e.every = after / n

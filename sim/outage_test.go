@@ -98,3 +98,16 @@ func TestAWindowThatDoesNotBegin(t *testing.T) {
 		t.Errorf("%d throttled in ten minutes, %d served in the other ten, want at most 200 and 500 or more", r.Throttled, r.Served)
 	}
 }
+
+// TestUsedAfterAnOutageThatSaidWhen: the end that refusals of an outage name is not that of a window,
+// as a bucket gives back before the next one would end.
+func TestUsedAfterAnOutageThatSaidWhen(t *testing.T) {
+	s := plain("outage", 10*time.Minute, bucketOf(20, time.Second, 20), Group{Processes: 2, Workers: 5})
+	s.Server.Hints = Hints{Remaining: true, RetryAfter: true}
+	s.Server.Changes = []Change{{At: 3 * time.Minute, Count: 0, Period: time.Second, RetryAfter: 30 * time.Second}, {At: 5 * time.Minute, Count: 20, Period: time.Second}}
+	for seed := uint64(1); seed <= 3; seed++ {
+		if u := play(t, s, "adaptive-informed", seed).Utilisation.V; u < 0.9 {
+			t.Errorf("seed %d: %.2f used, want 0.9 or more", seed, u)
+		}
+	}
+}

@@ -160,3 +160,15 @@ func TestLeapsBetweenSlowAnswers(t *testing.T) {
 		t.Errorf("Jain's index %.2f, want at least 0.9 each", fair)
 	}
 }
+
+// TestWindowsThatRefusalsName: where only refusals say when a window ends, and none says how long it
+// is, the distance of two ends does. The Retry-After of one in the middle of a window is half of it.
+func TestWindowsThatRefusalsName(t *testing.T) {
+	for _, count := range []int64{30, 100} {
+		s := plain("named", 2*time.Hour, limit.Limit{Kind: limit.FixedWindow, Count: count, Period: 100 * time.Second}, Group{Processes: 1, Workers: 3})
+		s.Server.Hints = Hints{Remaining: true, RetryAfter: true}
+		if r := play(t, s, "adaptive-informed", 1); r.Throttled > 10 || r.Utilisation.V < 0.95 {
+			t.Errorf("%v: %d refused, %.2f used, want at most 10 and 0.95 or more", s.Server.Limit, r.Throttled, r.Utilisation.V)
+		}
+	}
+}
