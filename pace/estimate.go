@@ -23,8 +23,7 @@ import "math"
 //     is down. Each cuts base by L/2, halves trust, and multiplies the interval between
 //     tries by 1/0.6, up to the longest of Probe, 8 intervals at base, and 1/8 of this row
 //     or the last; 20 minutes at most, or one interval at base. A row of eight refusals or more
-//     counts as one: a limit that others use, too, would have let one of so many tries pass. The
-//     server was down, or a window was shut, and neither says that the rate was too high.
+//     counts as one, see down.
 //
 //   - A first row much longer than the time before it is a flood: the client used up a window, a
 //     log or slots at once. The limit gives what was served before the row in that time and the
@@ -97,7 +96,8 @@ const (
 	mostTrust     = 100.0      // requests
 	rowSpacing    = 0.6        // factor of the rate for each further refusal of a row
 	triesPerRow   = 8.0        // tries at least in the time that a long row has lasted
-	downRow       = 8          // refusals of a row that count as one
+	downRow       = 8          // refusals of a row that count as one, if it lasted
+	downWindows   = 1.25       // stated windows
 	longRow       = 2.0        // intervals without service that make a row long
 	mostPhase     = 0.1        // part of a window by which openings may miss the cycle
 	mostVague     = 0.5        // part of a window to which the distance of openings must be known
@@ -210,10 +210,10 @@ func (a *Adaptive) resume(sent float64) {
 	if a.refused > 1 {
 		a.resumeRate = a.rateByRefusals(sent)
 	}
-	if a.refused >= downRow {
+	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
+	if a.down() {
 		a.base = max(a.base, a.rowRate*math.Exp(-a.cutDepth()))
 	}
-	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.resumedAt, a.idle = 0, sent, 0
 	if a.rowBefore == 0 && a.floods() {
 		from, to := a.opening(sent)
@@ -230,6 +230,13 @@ func (a *Adaptive) resume(sent float64) {
 	// a window refuses see the same rows, so where rows recur T is alike for them.
 	repeats := min(a.lastRow, 2*a.rowBefore)
 	a.period = max(a.period, min(max(a.lastRow/2, repeats), max(a.settled(), repeats), longestT))
+}
+
+// down reports whether the row that ends says nothing of the rate: of a limit in use one of so many
+// tries would have passed. But a stated window that is used up refuses them all until it ends,
+// slots and logs a little longer, and there the cuts make its clients equal.
+func (a *Adaptive) down() bool {
+	return a.refused >= downRow && (a.level.binding() == 0 || a.lastRow > downWindows*a.level.length)
 }
 
 // floods reports whether the first row, which just ended, was a flood: the client used up a window,
