@@ -223,7 +223,7 @@ func TestFleetCollectsSlowly(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := th.Do(ctx, nothing)
-		if got := time.Since(began).Seconds(); err != nil || got < 6 || got > 8 {
+		if got := time.Since(began).Seconds(); err != nil || got < 6 || got > 12 { // it asks again after random times
 			t.Errorf("a call of 5 at one in 2 s, burst 2: %v after %.2f s, want nil after 6 and a little", err, got)
 		}
 		time.Sleep(time.Second) // the last question ends
