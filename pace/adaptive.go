@@ -156,15 +156,15 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	}
 	a.flying++
 	r.Since = a.unheld(&r)
-	took := a.weigh(r.Cost)
-	l := &a.level
+	took, l := a.weigh(r.Cost), &a.level
 	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, l.r, a.probed, l.grownAt, a.startAt}
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
-	rate := 0.0
+	rate, rested := 0.0, false
 	if a.on {
-		rate = a.rested(s, &r)
+		rate = a.rate(s) // with the idle time, as services of few calls would wait longer
+		rested = a.rested(s, &r, 1/rate)
 		interval := a.costs.took * a.jitter / rate
 		// Idle time saves up requests, but not while the server forbids to send.
 		a.last = min(max(a.last+interval, s-a.saved()*interval, a.block), s)
@@ -175,25 +175,25 @@ func (a *Adaptive) start(now time.Time, r Request) {
 	a.level.sent(took)
 	a.level.kept.start(s, charged(r.Cost))
 	a.stock.start(s, charged(r.Cost), a.rtt)
-	if l.on { // less remains than a moment ago
+	if l.on || rested { // less remains than a moment ago, or idle time has raised nothing
 		rate = a.rate(s)
 	}
 	a.schedule(s, rate)
 }
 
 // rested excludes the time before a start at s in which no request waited from the time in
-// which the rate grows, and returns the rate, in requests a second.
-func (a *Adaptive) rested(s float64, r *Request) (rate float64) {
+// which the rate grows, and reports whether there was such time. even is the interval at the
+// present rate, in seconds.
+func (a *Adaptive) rested(s float64, r *Request, even float64) bool {
 	l, since, next := &a.level, r.Since.Sub(a.epoch).Seconds(), a.next.Seconds()
 	// After idle time, next may lie before the last start.
 	idle := max(since-max(next, a.startAt), 0)
 	a.idle += idle
 	l.grownAt += idle // it may lie ahead of s, as an answer may have counted part of it meanwhile
 	l.freeStart = since > next
-	rate = a.rate(s)
-	l.meanGap += (min(1/rate, s-a.startAt) - l.meanGap) / 16
+	l.meanGap += (min(even, s-a.startAt) - l.meanGap) / 16
 	a.startAt = s
-	return rate
+	return idle > 0
 }
 
 func (a *Adaptive) begin(now time.Time) {

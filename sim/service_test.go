@@ -47,9 +47,9 @@ func TestServicesOfFewCalls(t *testing.T) {
 		wait      float64 // seconds at p99, at most, in the median run
 		refused   float64
 	}{
-		{limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: time.Second}, Hints{}, 18, 0.0972, 10 * time.Hour, 8, 0.025},
-		{limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: time.Second}, Hints{}, 10, 0.245, 30 * time.Minute, 2, 0.04},
-		{limit.Limit{Kind: limit.SlidingLog, Count: 3, Period: 10 * time.Second}, Hints{Policy: true}, 44, 0.0021, 20 * time.Hour, 60, 0.08},
+		{limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: time.Second}, Hints{}, 18, 0.0972, 10 * time.Hour, 3, 0.025},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: time.Second}, Hints{}, 10, 0.245, 30 * time.Minute, 0.9, 0.04},
+		{limit.Limit{Kind: limit.SlidingLog, Count: 3, Period: 10 * time.Second}, Hints{Policy: true}, 44, 0.0021, 20 * time.Hour, 24, 0.08},
 	} {
 		wait, refused := atP99(t, Scenario{
 			Name: "few", Duration: c.long, Server: Server{Limit: c.limit, Hints: c.told},
