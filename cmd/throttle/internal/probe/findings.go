@@ -202,7 +202,7 @@ func brief(d time.Duration) string {
 func (f *findings) company() string {
 	text := "others use the same limit"
 	if f.Unexplained > 0 {
-		text = fmt.Sprintf("%s came earlier than these requests alone explain: %s", words.Plural(f.Unexplained, "refusal", "refusals"), text)
+		text = fmt.Sprintf("%s not explained by these requests alone: %s", words.Plural(f.Unexplained, "answer is", "answers are"), text)
 	}
 	if f.limiter().Kind == fit.TokenBucket {
 		text += ", and the rate is what they leave"
