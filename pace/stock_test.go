@@ -255,3 +255,31 @@ func TestDearAndCheapRequestsOfTwo(t *testing.T) {
 		t.Errorf("%d of %d refused, the last call waits %v; want %d refused at most, and %v", refused, calls*seeds, last, calls*seeds/20, least+least/8)
 	}
 }
+
+// TestSteadyStockKeepsTheLevel: where the account of a bucket is kept, neither a policy of few dear requests
+// nor a long refusal of one leaves it to the law by refusals; others that do not yield still do.
+func TestSteadyStockKeepsTheLevel(t *testing.T) {
+	for _, c := range []struct {
+		about         string
+		steady, crowd bool
+		quota, length float64
+		refused       float64 // seconds, the longest row
+		want          bool
+	}{
+		{"few requests", false, false, 5, 60, 0, true},
+		{"few requests, and an account", true, false, 5, 60, 0, false},
+		{"refused for half of the window", false, false, 500, 60, 30, true},
+		{"refused for half of the window, and an account", true, false, 500, 60, 30, false},
+		{"an account, and others that do not yield", true, true, 500, 60, 0, true},
+	} {
+		a := new(Adaptive)
+		a.begin(time.Unix(0, 0))
+		a.stock.varies, a.stock.ledger.steady = true, c.steady
+		l := &a.level
+		l.quota, l.length, l.policy, l.full, l.most, l.othersFor = c.quota, c.length, c.quota/c.length, c.quota-1, c.quota-1, 1
+		l.longestRefusal, l.company.crowded = c.refused, c.crowd
+		if got := a.misled(); got != c.want {
+			t.Errorf("%s: left to refusals %t, want %t", c.about, got, c.want)
+		}
+	}
+}
